@@ -259,9 +259,8 @@ def refused(new: Side, baseline: Side) -> list[Refused]:
     for benchmark, techniques in baseline.asked.items():
         has = new_techniques.get(benchmark)
         if has is None:
-            other = configuration.other_version(benchmark, (new.name, new.run), (baseline.name, baseline.run))
-            line = "; ".join(filter(None, (f"{benchmark} is in {baseline.name} alone", other)))
-            reasons.append(Refused("", line))
+            versions = configuration.other_versions((new.name, new.run), (baseline.name, baseline.run))
+            reasons.append(Refused("", "; ".join([f"{benchmark} is in {baseline.name} alone", *versions])))
             continue
         different = _different(benchmark, new, baseline)
         signed = [each for each in different if each.setting.part != PROMPT]

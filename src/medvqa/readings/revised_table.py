@@ -10,11 +10,8 @@ import hashlib
 import os
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from medvqa.benchmarks import table_files
 from medvqa.benchmarks.recorded import Revision
@@ -22,110 +19,76 @@ from medvqa.benchmarks.table_declaration import TableDeclaration
 from medvqa.items import Benchmark, DataError, Image, Item
 from medvqa.medical import views
 from medvqa.tables import TableRow
-from medvqa.tables.problems import Problems
 from medvqa.tags import lexicon
 
 IMAGES = "images"
 """Folder of the images that lay within a table."""
-ROLES = ("id", "kind", "question", "options", "answer", "image", "pair", "cluster")
+ROLES = ("id", "kind", "question", "answer", "image", "pair", "cluster")
 """Roles of columns, which have the same names; no column has the others."""
-MOST_SHOWN = 10
-"""Mistakes that a message lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class RevisedTable:
-    """A table that is not written yet: its rows, its declaration, and the files of images, by their paths."""
+class RevisedTable(NamedTuple):
+    """A table that is not written yet: its declaration, its rows, files of images, and the questions that it makes."""
 
     declaration: TableDeclaration
-    rows: tuple[Mapping[str, Any], ...]
-    images: Mapping[Path, bytes] = field(default_factory=dict)
-
-    def lines(self) -> bytes:
-        """Return the table as JSON lines."""
-        return b"".join(msgspec.json.encode(row) + b"\n" for row in self.rows)
+    rows: Sequence[Mapping[str, Any]]
+    images: Mapping[Path, bytes]
+    items: Sequence[Item]
 
 
-def version_of(benchmark: Benchmark) -> str:
-    """Return the version that a benchmark's file names, else "1"."""
+def table_of(benchmark: Benchmark, items: Sequence[Item], toml: Path, revision: Revision) -> RevisedTable:
+    """Return the table of a version's questions; `toml` is where its file will be, and the table beside it.
+
+    DataError, which names the question, for the first that a run would refuse, or would read otherwise.
+    """
     source = table_files.source_of(benchmark)
-    return (source.declaration.version if source is not None else "") or "1"
-
-
-def table_of(benchmark: Benchmark, items: Sequence[Item], toml: Path, file: str, revision: Revision) -> RevisedTable:
-    """Return the table of a version's questions; `toml` and `file` are where the two files will be (DataError)."""
-    source = table_files.source_of(benchmark)
-    base = TableDeclaration(title=benchmark.title) if source is None else source.declaration
-    if source is None and benchmark.origin is not None:
-        base = msgspec.structs.replace(base, licence=benchmark.origin.licence)
+    licence = "" if benchmark.origin is None else benchmark.origin.licence
+    base = TableDeclaration(licence=licence) if source is None else source.declaration
     images = list(dict.fromkeys(image for item in items for image in item.images))
     content = {image: image.read() for image in images if image.cell is not None}
-    held = {image: toml.parent / IMAGES / _name(data) for image, data in content.items()}
-    paths = [os.path.abspath(held.get(image, image.path)) for image in images]
-    folder = os.path.commonpath(map(os.path.dirname, paths)) if paths else ""
+    held = {image: toml.parent.absolute() / IMAGES / _name(data) for image, data in content.items()}
+    places = [os.path.dirname(held.get(image, image.path)) for image in images]
+    folder = os.path.commonpath(places) if places else ""
     tags = [name for name in dict.fromkeys(name for item in items for name in item.tags) if name not in base.slices]
-    joined = [name for name in benchmark.dimensions if lexicon.CROSSED in name and source is None]
-    number = revision.version
-    declaration = msgspec.structs.replace(
-        base,
+    joined = [name for name in benchmark.dimensions if lexicon.CROSSED in name]
+    # It is not public: only data below the folder of their file may be declared so, and the images stay where they are.
+    declaration = TableDeclaration(
+        file=f"{toml.stem}.jsonl",
         name=benchmark.name if benchmark.declared is not None else f"{benchmark.name}-revised",
-        file=file,
-        images=Path(os.path.relpath(folder, os.path.abspath(toml.parent))).as_posix() if folder else "",
-        # Only data below the folder of their file may be declared public, and the images stay where they are.
-        public=False,
-        encoding="",
-        delimiter="",
-        sheet="",
-        separator="",
-        numbers_from=None,
-        kind="",
+        title=benchmark.title,
+        language=base.language,
+        licence=base.licence,
+        images=Path(os.path.relpath(folder, toml.parent.absolute())).as_posix() if folder else "",
         options="options",
+        window=base.window,
         allow_burned_in=any(image.allow_burned_in for image in images),
+        prompt=base.prompt,
         tags=tags,
-        crossings=[*base.crossings, *(name for name in joined if {*name.split(lexicon.CROSSED)} <= {*tags, "kind"})],
-        columns={role: role for role in ROLES if role != "options"} | {"patient": "", "case": ""},
+        crossings=[name for name in joined if {*name.split(lexicon.CROSSED)} <= {*tags, *base.slices, "kind"}],
+        columns={role: role for role in ROLES} | {"patient": "", "case": ""},
         slices={name: name for name in base.slices},
-        version=str(int(number) + 1) if number.isdecimal() else f"{number} revised",
+        words=base.words,
+        version=str(int(revision.version) + 1) if revision.version.isdecimal() else f"{revision.version} revised",
         revision=revision,
     )
-    rows = tuple(_row(item, folder, held, declaration) for item in items)
-    return RevisedTable(declaration, rows, {path: content[image] for image, path in held.items()})
-
-
-def checked(table: RevisedTable, items: Sequence[Item], toml: Path) -> list[Item]:
-    """Return the questions as a run reads them from the table; they must be `items`.
-
-    DataError, which names each question, for what a run or `medvqa import` refuses.
-    """
-    source = table_files.table_of(table.declaration, toml)
-    rows = [TableRow(source.shown, "line", number, number, dict(values)) for number, values in enumerate(table.rows, 1)]
-    problems = Problems(source.shown, collects=True)
-    source.questions(rows, problems)
-    wrong = [
-        problem.at(f"question {items[problem.row - 1].id}" if isinstance(problem.row, int) else source.shown)
-        for problem in problems.found
-        if problem.refused
-    ]
-    read = [] if wrong else list(source.items_of(rows))
-    wrong += [
-        f"question {was.id}: a table does not keep it as it is; it would become {_content(now)}"
-        for was, now in zip(items, read, strict=False)
-        if _content(was) != _content(now)
-    ]
-    if wrong:
-        more = [f"and {len(wrong) - MOST_SHOWN:,} more"] if len(wrong) > MOST_SHOWN else []
-        raise DataError("\n".join([*wrong[:MOST_SHOWN], *more]))
-    return read
+    rows = [_row(item, folder, held, declaration) for item in items]
+    table = table_files.table_of(declaration, toml)
+    read = list(table.items_of([TableRow(table.shown, "question", row["id"], 0, row) for row in rows]))
+    for item, row in zip(read, rows, strict=True):
+        if _row(item, folder, {}, declaration) | {"cluster": ""} != row | {"cluster": ""}:
+            raise DataError(f"{table.shown} question {item.id}: a run would not read it from a table as it is")
+    return RevisedTable(declaration, rows, {path: content[image] for image, path in held.items()}, read)
 
 
 def _row(item: Item, folder: str, held: Mapping[Image, Path], declaration: TableDeclaration) -> dict[str, Any]:
+    """The row of a question, without blanks around its texts."""
     window = declaration.shown_values
     return {
         "id": item.id,
         "kind": item.kind,
-        "question": item.question,
-        "options": dict(item.options) or None,
-        "answer": list(item.answers),
+        "question": _plain(item.question),
+        "options": {letter: _plain(text) for letter, text in item.options.items()} or None,
+        "answer": list(map(_plain, item.answers)),
         "image": [_reference(image, held.get(image), folder, window) for image in item.images],
         "pair": item.pair_id,
         "cluster": item.cluster_id,
@@ -135,7 +98,7 @@ def _row(item: Item, folder: str, held: Mapping[Image, Path], declaration: Table
 
 def _reference(image: Image, file: Path | None, folder: str, window: tuple[float, float] | None) -> str:
     """The path of an image below the folder, with its view and its window, unless that is the table's."""
-    path = Path(os.path.relpath(image.path if file is None else os.path.abspath(file), folder)).as_posix()
+    path = Path(os.path.relpath(file or image.path, folder)).as_posix()
     if file is not None and image.medical_kind:
         # A medical picture within a table is written as it is shown.
         return path
@@ -150,14 +113,6 @@ def _reference(image: Image, file: Path | None, folder: str, window: tuple[float
 def _name(data: bytes) -> str:
     ending = "jpg" if data.startswith(b"\xff\xd8") else "png"
     return f"{hashlib.sha256(data).hexdigest()}.{ending}"
-
-
-def _content(item: Item) -> tuple[Any, ...]:
-    """The content of a question as a table keeps it: without blanks around texts, which are composed (NFC)."""
-    tags = sorted((name, *map(_plain, values)) for name, values in item.tags.items() if values)
-    options = [(letter, _plain(text)) for letter, text in item.options.items()]
-    texts = [_plain(item.question), *map(_plain, item.answers), item.pair_id]
-    return item.kind, texts, options, tags, len(item.images)
 
 
 def _plain(text: str) -> str:

@@ -9,28 +9,25 @@ problems have 5 or more).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from medvqa.items import DataError, Item, replace
 from medvqa.readings.reading_file import Opinion
 
-COLUMNS = ("id", "what", "before", "after", "reason", "reviewers", "final")
-"""Columns of the list of changes."""
 REMOVED = "removed"
 RULE = (
     "Reviewers who want a question differently (as it is, with a correction, with another one, removed) leave it to a "
-    "final decision, which counts alone."
+    "final decision, which counts alone. Of a pair, both questions stay, or neither. Questions without an opinion stay."
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One change of a question: `what` is "question", "option B", "answer" or "removed".
 
-    `reviewers` and `final` are codes of people; `final` is "" if no final decision was needed.
+    `reviewers` and `final` are codes of people, "" for none.
     """
 
-    item: str
+    id: str
     what: str
     before: str
     after: str
@@ -38,14 +35,8 @@ class Change:
     reviewers: str
     final: str
 
-    @property
-    def row(self) -> tuple[str, ...]:
-        """The cells under COLUMNS."""
-        return self.item, self.what, self.before, self.after, self.reason, self.reviewers, self.final
 
-
-@dataclass(frozen=True, slots=True)
-class RevisedQuestions:
+class RevisedQuestions(NamedTuple):
     """The questions that stay, corrected, and the changes, in the order of the questions."""
 
     items: tuple[Item, ...]
@@ -59,13 +50,14 @@ class RevisedQuestions:
     @property
     def changed(self) -> int:
         """The number of questions that stay with a correction."""
-        return len({change.item for change in self.changes if change.what != REMOVED})
+        return len({change.id for change in self.changes if change.what != REMOVED})
 
 
 def wanted(item: Item, opinion: Opinion, keep_from: int | None = None) -> Item | None:
-    """Return a question as an expert wants it, None if it is to be removed.
+    """Return a question as an expert wants it, None if it is to be removed; an option without text goes.
 
-    DataError, which names the question, for a correction that does not fit it, and for a missing rating.
+    DataError, which names the question, for a missing rating or correction. Whether a correction makes a question is
+    left to the reader of tables.
     """
     where = f"question {item.id}, opinion of {opinion.reader}"
     if opinion.decision == "reject":
@@ -76,46 +68,36 @@ def wanted(item: Item, opinion: Opinion, keep_from: int | None = None) -> Item |
         return None
     if opinion.decision == "accept":
         return item
-    options, letters = opinion.options or {}, ", ".join(item.options) or "none"
+    options, answers = dict(item.options), item.answers
+    if opinion.options is not None:
+        if unknown := sorted(opinion.options.keys() - options.keys()):
+            raise DataError(f"{where}: no option '{unknown[0]}'; there are: {', '.join(options) or 'none'}")
+        texts = {letter: text.strip() for letter, text in {**options, **opinion.options}.items()}
+        options = {letter: text for letter, text in texts.items() if text}
+    if opinion.answers is not None:
+        answers = tuple(filter(None, (text.strip() for text in opinion.answers)))
+        answers = tuple(sorted(set(answers))) if options else answers
     question = item.question if opinion.question is None else opinion.question.strip()
-    answers = item.answers if opinion.answers is None else tuple(filter(None, map(str.strip, opinion.answers)))
-    if item.options:
-        for letter in (*options, *answers):
-            if letter not in item.options:
-                raise DataError(f"{where}: no option '{letter}'; there are: {letters}")
-        answers = tuple(letter for letter in item.options if letter in answers)
-    elif options:
-        raise DataError(f"{where}: options are corrected, and the question has none")
-    corrected = {letter: options.get(letter, text).strip() for letter, text in item.options.items()}
-    for name, text in (("the question", question), *((f"option {letter}", text) for letter, text in corrected.items())):
-        if not text.strip():
-            raise DataError(f"{where}: {name} is blank")
+    changed = replace(item, question=question, options=options, answers=answers)
     if opinion.answers is not None and not answers:
-        raise DataError(f"{where}: the key is empty")
-    changed = replace(item, question=question, options=corrected if options else item.options, answers=answers)
+        raise DataError(f"{where}: the decision is 'correct', and the key is empty")
     if changed == item:
         raise DataError(f"{where}: the decision is 'correct', and nothing is corrected")
     return changed
 
 
-def undecided(items: Iterable[Item], opinions: Sequence[Opinion], keep_from: int | None = None) -> dict[str, str]:
-    """Return the ids of the questions that need a final decision, each with the reason."""
-    by_item, reasons = _by_item(opinions), dict[str, str]()
-    for item in items:
-        try:
-            wishes = [wanted(item, opinion, keep_from) for opinion in _decisive(by_item.get(item.id, ()))]
-        except DataError as error:
-            reasons[item.id] = str(error)
-        else:
-            if any(wish != wishes[0] for wish in wishes):
-                reasons[item.id] = "its reviewers want it differently"
-    return reasons
-
-
-def revised(items: Sequence[Item], opinions: Sequence[Opinion], keep_from: int | None = None) -> RevisedQuestions:
-    """Return the questions of the new version; those without an opinion stay. UsageError as for `undecided`."""
+def undecided(items: Iterable[Item], opinions: Iterable[Opinion], keep_from: int | None = None) -> list[str]:
+    """Return the ids of the questions that need a final decision; DataError as for `wanted`."""
     by_item = _by_item(opinions)
-    kept = dict[str, Item]()
+    wishes = {
+        item.id: [wanted(item, opinion, keep_from) for opinion in _decisive(by_item.get(item.id, ()))] for item in items
+    }
+    return [id for id, own in wishes.items() if any(wish != own[0] for wish in own)]
+
+
+def revised(items: Sequence[Item], opinions: Iterable[Opinion], keep_from: int | None = None) -> RevisedQuestions:
+    """Return the questions of the new version, if none is undecided; those without an opinion stay."""
+    by_item, kept = _by_item(opinions), dict[str, Item]()
     for item in items:
         decisive = _decisive(by_item.get(item.id, ()))
         if (wish := wanted(item, decisive[0], keep_from) if decisive else item) is not None:
@@ -123,19 +105,17 @@ def revised(items: Sequence[Item], opinions: Sequence[Opinion], keep_from: int |
     gone = {item.pair_id: item.id for item in items if item.pair_id is not None and item.id not in kept}
     changes: list[Change] = []
     for item in items:
-        said = by_item.get(item.id, ())
+        about = by_item.get(item.id, ())
         if item.id not in kept:
-            changes.append(_change(item, REMOVED, item.question, "", said, _low(said, keep_from)))
+            changes.append(_change(item, REMOVED, item.question, "", about, _ratings(about)))
         elif item.pair_id in gone:
             del kept[item.id]
             reason = f"the other question of its pair, {gone[item.pair_id]}, is removed"
             changes.append(_change(item, REMOVED, item.question, "", (), reason))
         else:
-            now = kept[item.id]
-            texts = [("question", item.question, now.question)]
-            texts += [(f"option {letter}", text, now.options[letter]) for letter, text in item.options.items()]
-            texts.append(("answer", " | ".join(item.answers), " | ".join(now.answers)))
-            changes += [_change(item, what, was, text, said) for what, was, text in texts if was != text]
+            was, now = _texts(item), _texts(kept[item.id])
+            names = [name for name in {**was, **now} if was.get(name, "") != now.get(name, "")]
+            changes += [_change(item, name, was.get(name, ""), now.get(name, ""), about) for name in names]
     return RevisedQuestions(tuple(kept.values()), tuple(changes))
 
 
@@ -152,6 +132,11 @@ def _said(opinion: Opinion) -> str:
     return ". ".join([*parts, *([f"Reason: {opinion.reason}"] if opinion.reason else [])])
 
 
+def _texts(item: Item) -> dict[str, str]:
+    options = {f"option {letter}": text for letter, text in item.options.items()}
+    return {"question": item.question, **options, "answer": " | ".join(item.answers)}
+
+
 def _by_item(opinions: Iterable[Opinion]) -> Mapping[str, Sequence[Opinion]]:
     by_item: dict[str, list[Opinion]] = {}
     for opinion in opinions:
@@ -164,16 +149,13 @@ def _decisive(opinions: Sequence[Opinion]) -> Sequence[Opinion]:
     return [opinion for opinion in opinions if opinion.final] or opinions
 
 
-def _low(opinions: Sequence[Opinion], keep_from: int | None) -> str:
-    """Say that ratings are too low, "" if the decision alone removes the question."""
-    decisive = _decisive(opinions)
-    ratings = [str(opinion.rating) for opinion in decisive if opinion.decision != "reject"]
-    return f"rated {', '.join(ratings)} of 10; questions stay from {keep_from} on" if ratings else ""
+def _ratings(opinions: Sequence[Opinion]) -> str:
+    """Name the ratings of those who did not reject the question: they are too low."""
+    low = [str(opinion.rating) for opinion in _decisive(opinions) if opinion.decision != "reject"]
+    return f"rated {', '.join(low)} of 10" if low else ""
 
 
 def _change(item: Item, what: str, was: str, now: str, opinions: Sequence[Opinion], reason: str = "") -> Change:
     reasons = dict.fromkeys(filter(None, (reason, *(opinion.reason for opinion in _decisive(opinions)))))
-    reviewers, final = (
-        ", ".join(sorted({opinion.reader for opinion in opinions if opinion.final is last})) for last in (False, True)
-    )
-    return Change(item.id, what, was, now, "; ".join(reasons), reviewers, final)
+    reviewers, final = (sorted({each.reader for each in opinions if each.final is last}) for last in (False, True))
+    return Change(item.id, what, was, now, "; ".join(reasons), ", ".join(reviewers), ", ".join(final))

@@ -212,16 +212,15 @@ def differences(
     ]
 
 
-def other_version(benchmark: str, new: tuple[str, RunRecord], baseline: tuple[str, RunRecord]) -> str:
-    """Say that a run has the benchmark of a baseline, given with their names, in a version of another name; else ""."""
-    (name, run), (baseline_name, other) = new, baseline
-    for own, recorded in run.benchmarks.items():
-        version = DataVersion.of(recorded)
-        if version.revision is not None and version.revision.benchmark == benchmark:
-            return f"{name} has {own}, which is its {version}"
-    version = DataVersion.of(other.benchmark(benchmark))
-    made_of = "" if version.revision is None else version.revision.benchmark
-    return f"{benchmark} in {baseline_name} is {version} of {made_of} in {name}" if made_of in run.benchmarks else ""
+def other_versions(first: tuple[str, RunRecord], second: tuple[str, RunRecord]) -> list[str]:
+    """Say which benchmarks of one run are, under another name, versions of those of the other; with the runs' names."""
+    return [
+        f"{own} in {name} is {version} of {version.revision.benchmark} in {other_name}"
+        for (name, run), (other_name, other) in ((first, second), (second, first))
+        for own, recorded in run.benchmarks.items()
+        if (version := DataVersion.of(recorded)).revision is not None
+        and own != version.revision.benchmark in other.benchmarks
+    ]
 
 
 def why_not_continued(before: RunRecord, now: RunRecord) -> list[str]:
