@@ -22,12 +22,13 @@ from medvqa.printing import FORMULA_STARTS
 from medvqa.report.bundle.head import VERSION, BundleHead
 from medvqa.report.bundle.prompts import SentPrompts
 from medvqa.report.bundle.questions import Answered, Tables
+from medvqa.report.bundle.reading_page import ReadingHead
 from medvqa.report.bundle.shape import Shape
 from medvqa.view.shapes import Drawn, History, ItemPage, Pace, Problem, RunList, RunProgress
 
 FOLDER = Path(__file__).parents[1] / "web" / "src"
 ROOTS: dict[str, tuple[type[Shape], ...]] = {
-    "bundle.ts": (BundleHead, Tables, Answered, SentPrompts),
+    "bundle.ts": (BundleHead, Tables, Answered, SentPrompts, ReadingHead),
     "served.ts": (RunList, RunProgress, Pace, ItemPage, Drawn, History, Problem),
 }
 PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", object: "unknown"}

@@ -13,6 +13,7 @@ import { useKeys } from "./keys";
 import "./style/flips.css";
 import "./style/shell.css";
 import { ThemeChoice } from "./theme";
+import { Licences, Skip } from "./ui/edges";
 import { Visible } from "./ui/text";
 import { Explorer } from "./views/explorer";
 import { Help, useLetters } from "./views/help";
@@ -20,10 +21,6 @@ import { ItemDialog } from "./views/item";
 import { usePrinting } from "./views/print";
 import { ReviewCount, ReviewView } from "./views/review";
 
-const licences = (): string => {
-  const element = document.getElementById("licences");
-  return element instanceof HTMLTemplateElement ? element.content.textContent : "";
-};
 
 const useRoute = (): readonly [State, Go] => {
   const [state, setState] = useState(() => parse(location.hash));
@@ -111,9 +108,7 @@ export const App = ({ head, data, served = false, said = null }: AppProps) => {
   const current = (name: View): "page" | undefined => (view === name ? "page" : undefined);
   return (
     <>
-      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>
-        Skip to content
-      </a>
+      <Skip />
       <header class="top">
         <div class="wide">
           <p class="name">
@@ -141,10 +136,7 @@ export const App = ({ head, data, served = false, said = null }: AppProps) => {
       {help && <Help letters={letters} choose={chooseLetters} close={() => { showHelp(false); }} />}
       <footer class="wide">
         <p>Drawn by {head.generator}.{head.kind !== "tree" && " A score on these questions says nothing about clinical use."}</p>
-        <details>
-          <summary>Licences of the software in this {served ? "page" : "file"}</summary>
-          <pre>{licences()}</pre>
-        </details>
+        <Licences of={served ? "page" : "file"} />
       </footer>
     </>
   );

@@ -79,6 +79,25 @@ export interface SentPrompts {
   readonly reasons: readonly string[];
 }
 
+/** The page of one reader. */
+export interface ReadingHead {
+  readonly version: number;
+  readonly kind: "reading";
+  readonly title: string;
+  readonly generator: string;
+  readonly task: "answer" | "review";
+  /**
+   * The first line of the file that the page exports (`readings.reading_file.ReaderStudy`); its `reader` names the
+   * reader.
+   */
+  readonly study: Readonly<Record<string, unknown>>;
+  readonly instructions: string;
+  readonly tasks: readonly ReadingTask[];
+  /** Whether the reader says how sure the answer is, from 1 to 5. */
+  readonly confidence?: boolean;
+  readonly arm?: "" | "without" | "with";
+}
+
 /** A run whose results the bundle holds. */
 export interface RunHead {
   readonly name: string;
@@ -220,6 +239,21 @@ export interface SentPrompt {
   readonly tokens: number | null;
 }
 
+/** One question, in the reader's own order. */
+export interface ReadingTask {
+  readonly benchmark: string;
+  readonly item: string;
+  readonly kind: "single_choice" | "multiple_response" | "judgment" | "fill_in_the_blank" | "short_answer";
+  readonly question: string;
+  /** Letters and texts, as in the data set. */
+  readonly options: readonly (readonly [string, string])[];
+  readonly images: readonly ImageHead[];
+  /** From 1; a reader may stop after each. */
+  readonly sitting: number;
+  /** None in a study: readers are blind. */
+  readonly checked?: CheckedKey | null;
+}
+
 /** One value of a dimension. */
 export interface TagValue {
   readonly value: string;
@@ -327,6 +361,13 @@ export interface SentExample {
   readonly end: string;
   /** Names of its images. */
   readonly images: readonly string[];
+}
+
+/** What an expert checks beside the question: the key, and the opinions before a final decision. */
+export interface CheckedKey {
+  readonly answers: readonly string[];
+  /** Codes are left out: "Reviewer 1: correct, 4 of 10: the reason". */
+  readonly opinions?: readonly string[];
 }
 
 /** A result in words. */

@@ -1,9 +1,9 @@
 // The images of questions, and where their pixels are: inside the page, in a file beside it, or at a server.
 import type { ImageHead } from "./bundle";
-import type { Data } from "./data";
 import { count } from "./text";
 
-const FILE = /^images\/[0-9a-f]{64}\.(png|jpg|webp)$/;
+/** A reader's page has a folder of its own, such as R1-images. */
+const FILE = /^(?:[\w.-]+-)?images\/[0-9a-f]{64}\.(png|jpg|webp)$/;
 const TYPES: ReadonlyMap<string, string> = new Map([
   ["png", "image/png"],
   ["jpg", "image/jpeg"],
@@ -66,16 +66,14 @@ export interface Picture {
   readonly failed: string;
 }
 
-/** The images of questions as viewers take them. */
-export const picturesOf = (data: Data, questions: readonly number[]): readonly Picture[] =>
-  questions
-    .flatMap((q) => data.images(q))
-    .map((image) => ({
-      name: nameOf(image),
-      source: sourceOf(image),
-      size: sizeOf(image),
-      shown: image.shown ?? "",
-      shrunk: isShrunk(image),
-      why: whyNone(image, false),
-      failed: whyNone(image, true),
-    }));
+/** Images as viewers take them. */
+export const picturesOf = (images: readonly ImageHead[]): readonly Picture[] =>
+  images.map((image) => ({
+    name: nameOf(image),
+    source: sourceOf(image),
+    size: sizeOf(image),
+    shown: image.shown ?? "",
+    shrunk: isShrunk(image),
+    why: whyNone(image, false),
+    failed: whyNone(image, true),
+  }));

@@ -35,15 +35,16 @@ export const active = (): readonly Shortcut[] => {
 const BUTTONS = ["button", "checkbox", "submit", "reset", "file", "color", "image"];
 
 /** Whether a key belongs to the element that has the focus: people type there, or move a choice. */
-const isTyping = (target: EventTarget | null): boolean => {
+const isTyping = ({ target, key }: KeyboardEvent): boolean => {
   if (!(target instanceof HTMLElement)) return false;
-  if (target instanceof HTMLInputElement) return !BUTTONS.includes(target.type);
+  if (key === "Enter" && target.closest("button, a, summary") !== null) return true;
+  if (target instanceof HTMLInputElement) return target.type === "radio" ? key.startsWith("Arrow") || key === " " : !BUTTONS.includes(target.type);
   return target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement || target.isContentEditable;
 };
 
 export const press = (event: KeyboardEvent): void => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (isTyping(event.target) || (event.key.length === 1 && !letters)) return;
+  if (isTyping(event) || (event.key.length === 1 && !letters)) return;
   const shortcut = active().find(({ keys }) => keys.includes(event.key));
   if (shortcut === undefined) return;
   event.preventDefault();

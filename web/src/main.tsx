@@ -3,20 +3,30 @@ import "./style/base.css";
 import { render } from "preact";
 
 import { App } from "./app";
+import type { BundleHead, ReadingHead } from "./bundle";
 import { Data } from "./data";
 import { blocksOfPage, readBundle, readHead } from "./read";
+import { ANSWERING } from "./reading/answering";
+import { ReaderPage } from "./reading/screens";
 import { isServed } from "./served/routes";
 import { serve } from "./served/start";
 
 const main = async (): Promise<void> => {
   const root = document.getElementById("app");
   if (root === null) throw new Error("the page has no element app");
-  if (isServed()) {
+  if (isServed() && document.getElementById("block-head") === null) {
     serve(root);
     return;
   }
-  const head = await readHead(blocksOfPage);
+  const head = await readHead<BundleHead | ReadingHead>(blocksOfPage);
   root.replaceChildren();
+  if (head.kind === "reading") {
+    // Images are looked up in the page, which the browser must have read to its end.
+    if (document.readyState === "loading") await new Promise((ended) => { document.addEventListener("DOMContentLoaded", ended); });
+    if (head.task === "answer") render(<ReaderPage head={head} of={ANSWERING} />, root);
+    document.documentElement.dataset["ready"] = "";
+    return;
+  }
   render(<App head={head} data={null} />, root);
   performance.mark("summary");
   const data = new Data(await readBundle(blocksOfPage, head));

@@ -1,5 +1,5 @@
 // The blocks of a bundle, as they stand in the page: deflated, in base64.
-import { VERSION, type Answered, type TypedArray, type BundleHead, type Tables } from "./bundle";
+import { VERSION, type Answered, type TypedArray, type BundleHead, type ReadingHead, type Tables } from "./bundle";
 
 /** Reads one block by its name. A page reads its own; a server can offer the same blocks. */
 export type Blocks = (name: string) => Promise<Uint8Array>;
@@ -52,8 +52,8 @@ const parsed = (bytes: Uint8Array): unknown => JSON.parse(new TextDecoder().deco
 
 export const json = async <T>(blocks: Blocks, name: string): Promise<T> => parsed(await blocks(name)) as T;
 
-export const readHead = async (blocks: Blocks): Promise<BundleHead> => {
-  const head = await json<BundleHead>(blocks, "head");
+export const readHead = async <Head extends BundleHead | ReadingHead = BundleHead>(blocks: Blocks): Promise<Head> => {
+  const head = await json<Head>(blocks, "head");
   if (head.version !== VERSION) throw new Error(`the page has version ${head.version} of the format, not ${VERSION}`);
   return head;
 };

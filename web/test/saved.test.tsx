@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
 import { read, reviewsOf, saveIn, written, type Entry, type Tag } from "../src/reviews";
 import { ServerProblem, type Versioned } from "../src/server";
-import { PAUSE, Saved, merged } from "../src/served/saved";
+import { PAUSE, Saved, reviewsMerged } from "../src/served/saved";
 import { ReviewPanel } from "../src/views/review";
 import { DIGEST, page } from "./reviewed";
 
@@ -35,7 +35,7 @@ beforeEach(async () => {
   vi.useFakeTimers();
   server = new Server();
   server.text = textOf(entryOf("a"));
-  saved = new Saved(DIGEST, server);
+  saved = new Saved(reviewsMerged(DIGEST), server);
   await saved.load();
 });
 afterEach(() => { vi.useRealTimers(); });
@@ -83,9 +83,9 @@ test("a server that has ended loses nothing", async () => {
 
 test("merging takes deletions too", () => {
   const [a, b, c] = ["a", "b", "c"].map((item) => entryOf(item)) as [Entry, Entry, Entry];
-  const { text, conflicts } = merged(DIGEST, textOf(a, b), textOf(b), textOf(a, b, c));
+  const { text, conflicts } = reviewsMerged(DIGEST)(textOf(a, b), textOf(b), textOf(a, b, c));
   expect([read(text, DIGEST).map(({ key }) => key.item), conflicts]).toEqual([["b", "c"], 0]);
-  expect(merged(DIGEST, textOf(a), "", textOf(entryOf("a", "perception"))).conflicts).toBe(1);
+  expect(reviewsMerged(DIGEST)(textOf(a), "", textOf(entryOf("a", "perception"))).conflicts).toBe(1);
 });
 
 test("the panel reviews into the folder of the run", async () => {

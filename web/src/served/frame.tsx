@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 
 import { ThemeChoice } from "../theme";
+import { Skip } from "../ui/edges";
 
 interface FrameProps {
   readonly title: string;
@@ -14,9 +15,7 @@ export const Frame = ({ title, home = false, children }: FrameProps) => {
   useEffect(() => { document.title = `${title} · medvqa`; }, [title]);
   return (
     <>
-      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>
-        Skip to content
-      </a>
+      <Skip />
       <header class="top">
         <div class="wide">
           <p class="name"><strong>medvqa view</strong></p>

@@ -1,4 +1,4 @@
-// Reviews in the folder of a run, where the server saves them: as a store of `Reviews`, read at once and written soon.
+// Lines in a file that the server saves, such as the reviews of a run: a store that is read at once and written soon.
 import { keyText } from "../key";
 import { read, written, type Entry, type Store } from "../reviews";
 import { ServerProblem, askText, pathOfRun, put, sentenceOf, type Versioned } from "../server";
@@ -14,27 +14,31 @@ interface SavedAt {
   readonly write: (next: Versioned) => Promise<Versioned>;
 }
 
-const savedAt = (run: string): SavedAt => {
-  const path = `${pathOfRun(run)}/reviews`;
-  return { read: () => askText(path), write: (next) => put(path, next) };
-};
-
-const lines = (text: string, digest: string): ReadonlyMap<string, Entry> => new Map(read(text, digest).map((entry) => [keyText(entry.key), entry]));
-const same = (one: Entry | undefined, other: Entry | undefined, digest: string): boolean =>
-  one === other || (one !== undefined && other !== undefined && written(digest, [one]) === written(digest, [other]));
+/** A text of `/api/` that is read and written whole. */
+export const savedAt = (path: string): SavedAt => ({ read: () => askText(path), write: (next) => put(path, next) });
 
 interface Merged {
-  /** The reviews of both; where both changed one, that of `mine` stands. */
+  /** The lines of both; where both changed one, that of `mine` stands. */
   readonly text: string;
   /** The same, where that of `theirs` stands. */
   readonly yielding: string;
-  /** Number of reviews that both changed, and not alike. */
+  /** Number of lines that both changed, and not alike. */
   readonly conflicts: number;
+}
+type Merge = (base: string, mine: string, theirs: string) => Merged;
+
+/** How the lines of a text are read, by their names, and written. */
+interface Lines<Entry> {
+  readonly read: (text: string) => ReadonlyMap<string, Entry>;
+  readonly write: (entries: Iterable<Entry>) => string;
+  readonly same: (one: Entry, other: Entry) => boolean;
 }
 
 /** Apply what changed from `base` to `mine` to `theirs`. */
-export const merged = (digest: string, base: string, mine: string, theirs: string): Merged => {
-  const [before, own, others] = [base, mine, theirs].map((text) => lines(text, digest)) as [ReadonlyMap<string, Entry>, ReadonlyMap<string, Entry>, ReadonlyMap<string, Entry>];
+export const merging = <Entry>({ read: lines, write, same }: Lines<Entry>): Merge => (base, mine, theirs) => {
+  const alike = (one: Entry | undefined, other: Entry | undefined): boolean =>
+    one === other || (one !== undefined && other !== undefined && same(one, other));
+  const [before, own, others] = [lines(base), lines(mine), lines(theirs)];
   const result = new Map(others);
   const yielding = new Map(others);
   let conflicts = 0;
@@ -44,39 +48,54 @@ export const merged = (digest: string, base: string, mine: string, theirs: strin
   };
   for (const name of new Set([...before.keys(), ...own.keys()])) {
     const now = own.get(name);
-    if (same(now, before.get(name), digest)) continue;
+    if (alike(now, before.get(name))) continue;
     const other = others.get(name);
-    if (!same(other, before.get(name), digest) && !same(other, now, digest)) conflicts += 1;
+    if (!alike(other, before.get(name)) && !alike(other, now)) conflicts += 1;
     else change(yielding, name, now);
     change(result, name, now);
   }
-  return { text: written(digest, result.values()), yielding: written(digest, yielding.values()), conflicts };
+  return { text: write(result.values()), yielding: write(yielding.values()), conflicts };
 };
 
-/** The reviews of one run at the server. */
+/** Merge the reviews of the run of this digest. */
+export const reviewsMerged = (digest: string): Merge =>
+  merging<Entry>({
+    read: (text) => new Map(read(text, digest).map((entry) => [keyText(entry.key), entry])),
+    write: (entries) => written(digest, entries),
+    same: (one, other) => written(digest, [one]) === written(digest, [other]),
+  });
+
+/** The lines of one text at the server. */
 export class Saved implements Store {
   state: SavedState = "reading";
   /** Why nothing could be read or saved. */
   why = "";
-  /** The number of reviews that somebody else changed too. */
+  /** The number of lines that somebody else changed too. */
   conflicts = 0;
   /** Reviews of earlier answers of the run, which stay in its folder. */
   earlier = 0;
-  readonly #digest: string;
+  readonly #merge: Merge;
   readonly #at: SavedAt;
   readonly #listeners = new Set<() => void>();
   /** The text that the server had last, its version, and the text of this page. */
   #base = "";
-  #version = "";
+  #version: string;
   #text = "";
-  /** The text if somebody else's reviews count where both changed one. */
+  /** The text if somebody else's lines count where both changed one. */
   #yielding = "";
   #waiting: ReturnType<typeof setTimeout> | undefined;
   #busy = false;
 
-  constructor(digest: string, at: SavedAt) {
-    this.#digest = digest;
+  /** `version`: that of the text which an earlier page saved last, "" if unknown. */
+  constructor(merge: Merge, at: SavedAt, version = "") {
+    this.#merge = merge;
     this.#at = at;
+    this.#version = version;
+  }
+
+  /** The version of the text that the server had last. */
+  get version(): string {
+    return this.#version;
   }
 
   getItem(): string | null {
@@ -136,7 +155,7 @@ export class Saved implements Store {
     if (this.state === "saved" && this.isOpen) this.setItem("", this.#text);
   }
 
-  /** Decide between the reviews of this page and those of somebody else. */
+  /** Decide between the lines of this page and those of somebody else. */
   decide(mine: boolean): void {
     if (!mine) this.#text = this.#yielding;
     this.conflicts = 0;
@@ -146,7 +165,9 @@ export class Saved implements Store {
   }
 
   #take({ text, version, earlier = 0 }: Versioned): void {
-    const { text: next, yielding, conflicts } = merged(this.#digest, this.#base, this.#text, text);
+    // Nobody else has changed the text that was saved last.
+    if (version !== "" && version === this.#version) this.#base = text;
+    const { text: next, yielding, conflicts } = this.#merge(this.#base, this.#text, text);
     this.#base = text;
     this.#version = version;
     this.#text = next;
@@ -174,11 +195,10 @@ export class Saved implements Store {
 
 let leave: () => void = () => undefined;
 
-/** Keep the reviews of a run at the server, as long as the page shows no other. */
-export const openSaved = (run: string, digest: string): Saved => {
+/** Read a text at the server and keep it there, as long as the page opens no other. */
+export const keepSaved = (saved: Saved): void => {
   leave();
   const left = new AbortController();
-  const saved = new Saved(digest, savedAt(run));
   leave = () => {
     left.abort();
     if (saved.isOpen) void saved.flush();
@@ -192,5 +212,11 @@ export const openSaved = (run: string, digest: string): Saved => {
   addEventListener("beforeunload", (event) => {
     if (saved.isOpen) event.preventDefault();
   }, { signal });
+};
+
+/** Keep the reviews of a run at the server. */
+export const openSaved = (run: string, digest: string): Saved => {
+  const saved = new Saved(reviewsMerged(digest), savedAt(`${pathOfRun(run)}/reviews`));
+  keepSaved(saved);
   return saved;
 };

@@ -3,7 +3,9 @@ import { setLetters, useKeys } from "../keys";
 import { useRemembered } from "../remembered";
 import { Dialog } from "../ui/dialog";
 
-const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
+/** Keys, and what they do. */
+export type KeyList = readonly (readonly [keys: readonly string[], does: string])[];
+const KEYS: KeyList = [
   [["/"], "Go to the query line of the questions"],
   [["j", "↓"], "Next row of the list"],
   [["k", "↑"], "Previous row of the list"],
@@ -21,12 +23,19 @@ export const useLetters = (): readonly [boolean, (on: boolean) => void] => {
   return [choice === "on", (on) => { choose(on ? "on" : "off"); }];
 };
 
-export const Help = ({ letters, choose, close }: { readonly letters: boolean; readonly choose: (on: boolean) => void; readonly close: () => void }) => {
+interface HelpProps {
+  readonly letters: boolean;
+  readonly choose: (on: boolean) => void;
+  readonly close: () => void;
+  readonly list?: KeyList;
+}
+
+export const Help = ({ letters, choose, close, list = KEYS }: HelpProps) => {
   useKeys([{ keys: ["?"], run: () => undefined }], { modal: true });
   return (
     <Dialog id="help" title="Keys" close={close}>
       <dl>
-        {KEYS.map(([keys, does]) => (
+        {list.map(([keys, does]) => (
           <div key={does}>
             <dt>{keys.map((key, place) => <>{place > 0 && " or "}<kbd>{key}</kbd></>)}</dt>
             <dd>{does}</dd>

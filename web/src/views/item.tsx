@@ -75,7 +75,7 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
   const several = page.head.kind === "comparison";
   const table = several ? Source.of(data).table(state) : null;
   const opened = useMemo(() => (table !== null ? ofRuns(table, item) : several ? null : ofRun(data, item)), [data, table, several, item]);
-  const pictures = useMemo(() => picturesOf(data, opened?.questions ?? []), [data, opened]);
+  const pictures = useMemo(() => picturesOf((opened?.questions ?? []).flatMap((q) => data.images(q))), [data, opened]);
   // The explorer says what it lists after it was drawn.
   const [, redraw] = useState(false);
   useEffect(() => { redraw(true); }, []);

@@ -34,12 +34,12 @@ const StorageNote = ({ data, kept }: { readonly data: Data; readonly kept: Kept 
   return kept === "kept" ? null : <p class="alert" role="alert">{LOST[kept]}</p>;
 };
 
-/** What the server says of its file, if somebody must know it. */
-const SavedNote = ({ saved }: { readonly saved: SavedStore }) => {
+/** What the server says of its file, if somebody must know it. `one`: what a line of the file is called. */
+export const SavedNote = ({ saved, one = "review" }: { readonly saved: SavedStore; readonly one?: string }) => {
   if (saved.state === "failed") {
     return (
       <p class="alert" role="alert">
-        Your last reviews are not saved: <Visible text={saved.why} /> Export them before you close the page.{" "}
+        Your last {one}s are not saved: <Visible text={saved.why} /> Export them before you close the page.{" "}
         <button type="button" onClick={() => { void saved.load(); }}>Try again</button>
       </p>
     );
@@ -47,7 +47,7 @@ const SavedNote = ({ saved }: { readonly saved: SavedStore }) => {
   if (saved.state !== "changed") return null;
   return (
     <p class="alert" role="alert">
-      {plural(saved.conflicts, "review")} that you changed {saved.conflicts === 1 ? "was" : "were"} changed elsewhere meanwhile, in another tab or by somebody else. Nothing is saved until you choose.{" "}
+      {plural(saved.conflicts, one)} that you changed {saved.conflicts === 1 ? "was" : "were"} changed elsewhere meanwhile, in another tab or by somebody else. Nothing is saved until you choose.{" "}
       <button type="button" onClick={() => { saved.decide(true); }}>Keep mine</button>{" "}
       <button type="button" onClick={() => { saved.decide(false); }}>Take theirs</button>
     </p>
