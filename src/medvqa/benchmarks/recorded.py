@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import PurePosixPath
 
 import msgspec
 
+from medvqa import printing
 from medvqa.benchmarks import languages
+
+CHANGES = "changes.csv"
+"""The file beside that of a revised benchmark which lists its changes."""
 
 
 class Revision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a version of a benchmark was made of, by experts who checked its questions (`medvqa read revise`).
+    """What experts made a version of a benchmark of (`medvqa read revise`).
 
-    `benchmark`, `version` and `data_sha256` (as in run.json) are those of the questions that they checked. `changed`
-    and `removed` count questions, and `changes` is the file that lists them.
+    `benchmark`, `version` and `data_sha256` (as in run.json) are those of the questions that they checked; `changes`
+    counts what they changed, in words.
     """
 
     benchmark: str
     version: str
     data_sha256: str
-    changed: int = 0
-    removed: int = 0
     changes: str = ""
-
-    @property
-    def since(self) -> str:
-        """The changes in words, such as "5 questions changed, 2 removed since version 1: revised/changes.csv"."""
-        changed = "1 question" if self.changed == 1 else f"{self.changed:,} questions"
-        listed = f": {self.changes}" if self.changes else ""
-        return f"{changed} changed, {self.removed:,} removed since version {self.version}{listed}"
 
 
 class RecordedFile(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -51,6 +47,14 @@ class RecordedFile(msgspec.Struct, kw_only=True, omit_defaults=True):
     no: list[str] = []
     version: str = ""
     revision: Revision | None = None
+
+    @property
+    def since(self) -> str:
+        """The changes of a revised version: "5 questions changed, 2 removed since version 1: revised/changes.csv"."""
+        if self.revision is None:
+            return ""
+        listed = f": {PurePosixPath(self.file).parent / CHANGES}" if self.file else ""
+        return printing.line(f"{self.revision.changes} since version {self.revision.version}{listed}")
 
     @property
     def words(self) -> str:

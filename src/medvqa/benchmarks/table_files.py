@@ -24,7 +24,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import FrameType, MethodType
 
 import msgspec
@@ -271,13 +271,9 @@ def _about(source: Source, content: bytes, items: Sequence[Item], root: Path) ->
     with limits.opened(source.file, source.shown) as table:
         digest = hashlib.file_digest(table, "sha256")
     path = Path(os.path.abspath(source.toml))
-    file = PurePosixPath(path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name)
-    revision = declaration.revision
-    if revision is not None and revision.changes:
-        revision = msgspec.structs.replace(revision, changes=str(file.parent / revision.changes))
     return RecordedFile(
         sha256=hashlib.sha256(content).hexdigest(),
-        file=str(file),
+        file=path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name,
         table_sha256=digest.hexdigest(),
         title=declaration.title,
         language=declaration.language,
@@ -288,7 +284,7 @@ def _about(source: Source, content: bytes, items: Sequence[Item], root: Path) ->
         yes=words.yes,
         no=words.no,
         version=declaration.version,
-        revision=revision,
+        revision=declaration.revision,
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from medvqa import benchmarks, figures, files, printing
 from medvqa.benchmarks import table_files
-from medvqa.benchmarks.recorded import Revision
+from medvqa.benchmarks.recorded import CHANGES, Revision
 from medvqa.importing import writing
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.judging import coefficients
@@ -19,7 +19,7 @@ from medvqa.readings import revised_table, revision
 from medvqa.readings.reading_file import Opinion, ReaderStudy
 from medvqa.records import run_folder
 
-CHANGES, SHEET = "changes.csv", "datasheet.md"
+SHEET = "datasheet.md"
 DECISIONS = ("accept", "correct", "reject")
 MOST_SHOWN = 20
 """Ids that a message lists."""
@@ -50,20 +50,23 @@ def revise(
             f"{need} a final decision, since reviewers differ: {printing.some(waiting, MOST_SHOWN)}. A plan with "
             'opinions = "FILE" makes the page of an adjudicator: medvqa read PLAN.toml'
         )
-    kept = revision.revised(items, opinions, keep_from)
-    if not kept.items:
+    kept, changes = revision.revised(items, opinions, keep_from)
+    if not kept:
         raise UsageError("every question would be removed: nothing is written")
     source, old = table_files.source_of(benchmark), run_folder.data_digest(items)
     version = (source.declaration.version if source is not None else "") or "1"
-    made_of = Revision(benchmark.name, version, old, kept.changed, kept.removed, CHANGES)
+    removed = len(items) - len(kept)
+    changed = len({change.id for change in changes}) - removed
+    counted = f"{figures.counted(changed, 'questions')} changed, {removed:,} removed"
+    made_of = Revision(benchmark.name, version, old, counted)
     toml = folder / f"{table_files.name_of(Path(f'{benchmark.name}.toml'))}.toml"
-    table = revised_table.table_of(benchmark, kept.items, toml, made_of)
-    said = f"version {table.declaration.version}, {len(kept.items):,} questions"
+    table = revised_table.table_of(benchmark, kept, toml, made_of)
+    said = f"version {table.declaration.version}, {len(kept):,} questions"
     about = {
         "This version": f"{said}, SHA-256 {run_folder.data_digest(table.items)}",
         "Made of": f"version {version}, {len(items):,} questions, SHA-256 {old}",
-        "Kept as they were": f"{len(kept.items) - kept.changed:,}; corrected: {kept.changed:,}; removed: "
-        f"{kept.removed:,} ({CHANGES} has each change with its reason)",
+        "Kept as they were": f"{len(kept) - changed:,}; corrected: {changed:,}; removed: "
+        f"{removed:,} ({CHANGES} has each change with its reason)",
         "Plan of the review": study.plan or "none recorded",
         "Reviewed": f"{len({each.item for each in opinions}):,} questions, by {_people(opinions, final=False)}",
         "Final decisions": _people(opinions, final=True),
@@ -78,11 +81,11 @@ def revise(
         files.replace(
             toml.with_name(table.declaration.file), b"".join(msgspec.json.encode(row) + b"\n" for row in table.rows)
         )
-        files.replace(folder / CHANGES, figures.csv(revision.Change._fields, kept.changes).encode())
+        files.replace(folder / CHANGES, figures.csv(revision.Change._fields, changes).encode())
         files.replace(folder / SHEET, f"# {printing.markdown(benchmark.name)}: data sheet\n\n{sheet}".encode())
     # Last: whoever finds this file finds all of them.
     table_files.write(table.declaration, toml, note=writing.NOTE.replace("import", "read revise"))
-    return "\n".join([f"wrote {toml}: {said} ({made_of.since})", *(f"  {line}" for line in writing.commands(toml)[:2])])
+    return "\n".join([f"wrote {toml}: {said} ({counted})", *(f"  {line}" for line in writing.commands(toml)[:2])])
 
 
 def _reviewed(

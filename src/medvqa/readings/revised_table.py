@@ -65,7 +65,7 @@ def table_of(benchmark: Benchmark, items: Sequence[Item], toml: Path, revision: 
         prompt=base.prompt,
         tags=tags,
         crossings=[name for name in joined if {*name.split(lexicon.CROSSED)} <= {*tags, *base.slices, "kind"}],
-        columns={role: role for role in ROLES} | {"patient": "", "case": ""},
+        columns={**dict.fromkeys(("patient", "case"), ""), **{role: role for role in ROLES}},
         slices={name: name for name in base.slices},
         words=base.words,
         version=str(int(revision.version) + 1) if revision.version.isdecimal() else f"{revision.version} revised",

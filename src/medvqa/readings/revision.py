@@ -36,23 +36,6 @@ class Change(NamedTuple):
     final: str
 
 
-class RevisedQuestions(NamedTuple):
-    """The questions that stay, corrected, and the changes, in the order of the questions."""
-
-    items: tuple[Item, ...]
-    changes: tuple[Change, ...]
-
-    @property
-    def removed(self) -> int:
-        """The number of questions that go."""
-        return sum(change.what == REMOVED for change in self.changes)
-
-    @property
-    def changed(self) -> int:
-        """The number of questions that stay with a correction."""
-        return len({change.id for change in self.changes if change.what != REMOVED})
-
-
 def wanted(item: Item, opinion: Opinion, keep_from: int | None = None) -> Item | None:
     """Return a question as an expert wants it, None if it is to be removed; an option without text goes.
 
@@ -95,8 +78,10 @@ def undecided(items: Iterable[Item], opinions: Iterable[Opinion], keep_from: int
     return [id for id, own in wishes.items() if any(wish != own[0] for wish in own)]
 
 
-def revised(items: Sequence[Item], opinions: Iterable[Opinion], keep_from: int | None = None) -> RevisedQuestions:
-    """Return the questions of the new version, if none is undecided; those without an opinion stay."""
+def revised(
+    items: Sequence[Item], opinions: Iterable[Opinion], keep_from: int | None = None
+) -> tuple[list[Item], list[Change]]:
+    """Return the questions of the new version, if none is undecided, and the changes; no opinion means no change."""
     by_item, kept = _by_item(opinions), dict[str, Item]()
     for item in items:
         decisive = _decisive(by_item.get(item.id, ()))
@@ -116,20 +101,20 @@ def revised(items: Sequence[Item], opinions: Iterable[Opinion], keep_from: int |
             was, now = _texts(item), _texts(kept[item.id])
             names = [name for name in {**was, **now} if was.get(name, "") != now.get(name, "")]
             changes += [_change(item, name, was.get(name, ""), now.get(name, ""), about) for name in names]
-    return RevisedQuestions(tuple(kept.values()), tuple(changes))
+    return list(kept.values()), changes
 
 
 def said(opinions: Sequence[Opinion]) -> tuple[str, ...]:
     """Return the opinions about one question for an adjudicator, with numbers in place of codes."""
-    return tuple(f"Reviewer {number}: {_said(opinion)}" for number, opinion in enumerate(opinions, 1))
-
-
-def _said(opinion: Opinion) -> str:
-    parts = [opinion.decision if opinion.rating is None else f"{opinion.decision}, {opinion.rating} of 10"]
-    parts += [] if opinion.question is None else [f"Question: {opinion.question}"]
-    parts += [f"Option {letter}: {text}" for letter, text in (opinion.options or {}).items()]
-    parts += [] if opinion.answers is None else [f"Key: {', '.join(opinion.answers)}"]
-    return ". ".join([*parts, *([f"Reason: {opinion.reason}"] if opinion.reason else [])])
+    lines = []
+    for number, opinion in enumerate(opinions, 1):
+        parts = [opinion.decision if opinion.rating is None else f"{opinion.decision}, {opinion.rating} of 10"]
+        parts += [] if opinion.question is None else [f"Question: {opinion.question}"]
+        parts += [f"Option {letter}: {text}" for letter, text in (opinion.options or {}).items()]
+        parts += [] if opinion.answers is None else [f"Key: {', '.join(opinion.answers)}"]
+        parts += [f"Reason: {opinion.reason}"] if opinion.reason else []
+        lines.append(f"Reviewer {number}: {'. '.join(parts)}")
+    return tuple(lines)
 
 
 def _texts(item: Item) -> dict[str, str]:

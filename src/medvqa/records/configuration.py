@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from medvqa import printing
-from medvqa.benchmarks.recorded import Revision
+from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.protocols.protocol import OPTION_OF, Protocol
 from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, RunRecord
 
@@ -77,30 +77,27 @@ class RunSetting:
 
 @dataclass(frozen=True, slots=True)
 class DataVersion:
-    """The questions of a benchmark in a run: equal if their digest is. `version`: "" if none was named."""
+    """The questions of a benchmark in a run: equal if their digest is. `declared` may name their version."""
 
     digest: str
-    version: str = field(default="", compare=False)
-    revision: Revision | None = field(default=None, compare=False)
+    declared: RecordedFile = field(compare=False)
 
     @classmethod
     def of(cls, benchmark: RecordedBenchmark) -> DataVersion:
         """Return the version of a recorded benchmark."""
-        declared, digest = benchmark.declared, benchmark.signature.get("data", "")
-        return cls(digest) if declared is None else cls(digest, declared.version, declared.revision)
+        return cls(benchmark.signature.get("data", ""), benchmark.declared or RecordedFile())
 
     def __str__(self) -> str:
         """Return the version with its changes, else the digest."""
-        if not self.version:
-            return self.digest
-        return f"version {self.version}" + (f" ({self.revision.since})" if self.revision is not None else "")
+        version, since = printing.line(self.declared.version), self.declared.since
+        return (f"version {version}" + (f" ({since})" if since else "")) if version else self.digest
 
     def beside(self, other: DataVersion) -> str:
         """Return the version in words; one that was revised has the number that the other run's revision names."""
-        made_of = other.revision
-        if not self.version and made_of is not None and self.digest and made_of.data_sha256.startswith(self.digest):
+        version, made_of = self.declared.version, other.declared.revision
+        if not version and made_of is not None and self.digest and made_of.data_sha256.startswith(self.digest):
             return f"version {made_of.version}"
-        return f"{self}, {self.digest}" if self.version and self.version == other.version else str(self)
+        return f"{self}, {self.digest}" if version and version == other.declared.version else str(self)
 
 
 Configuration = Mapping[RunSetting, object]
@@ -215,11 +212,10 @@ def differences(
 def other_versions(first: tuple[str, RunRecord], second: tuple[str, RunRecord]) -> list[str]:
     """Say which benchmarks of one run are, under another name, versions of those of the other; with the runs' names."""
     return [
-        f"{own} in {name} is {version} of {version.revision.benchmark} in {other_name}"
+        f"{own} in {name} is {DataVersion.of(recorded)} of {made_of.benchmark} in {other_name}"
         for (name, run), (other_name, other) in ((first, second), (second, first))
         for own, recorded in run.benchmarks.items()
-        if (version := DataVersion.of(recorded)).revision is not None
-        and own != version.revision.benchmark in other.benchmarks
+        if (made_of := (recorded.declared or RecordedFile()).revision) and own != made_of.benchmark in other.benchmarks
     ]
 
 

@@ -165,7 +165,7 @@ def _notes(history: Sequence[DatedMeasure]) -> tuple[str, ...]:
     apart = (
         ConfigurationDifference(RunSetting("signature", "data", name), new, old).between(versions[new], versions[old])
         for new, old in pairwise(versions)
-        if new.revision is not None or old.revision is not None
+        if new.declared.revision or old.declared.revision
     )
     return (line, *apart)
 
