@@ -7,6 +7,7 @@ import type { BundleHead, ReadingHead } from "./bundle";
 import { Data } from "./data";
 import { blocksOfPage, readBundle, readHead } from "./read";
 import { ANSWERING } from "./reading/answering";
+import { REVIEWING } from "./reading/reviewing";
 import { ReaderPage } from "./reading/screens";
 import { isServed } from "./served/routes";
 import { serve } from "./served/start";
@@ -23,7 +24,7 @@ const main = async (): Promise<void> => {
   if (head.kind === "reading") {
     // Images are looked up in the page, which the browser must have read to its end.
     if (document.readyState === "loading") await new Promise((ended) => { document.addEventListener("DOMContentLoaded", ended); });
-    if (head.task === "answer") render(<ReaderPage head={head} of={ANSWERING} />, root);
+    render(head.task === "answer" ? <ReaderPage head={head} of={ANSWERING} /> : <ReaderPage head={head} of={REVIEWING} />, root);
     document.documentElement.dataset["ready"] = "";
     return;
   }

@@ -13,6 +13,7 @@ import msgspec
 
 from medvqa import printing, scoring
 from medvqa.benchmarks import languages
+from medvqa.benchmarks.recorded import Revision
 from medvqa.items import KINDS, Kind
 from medvqa.protocols.prompts import FIELDS_HELP, wrong_field
 from medvqa.scoring.closed import YES_OR_NO
@@ -23,6 +24,8 @@ from medvqa.tags.own_tags import RESERVED
 ENDING = ".toml"
 """A name of a benchmark that ends so is a file."""
 
+MAX_VERSION = 40
+"""Characters of the name of a version."""
 MAX_CUTS = 50
 """Ranges of one slice, less one."""
 
@@ -84,7 +87,8 @@ class TableDeclaration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     letters of options, to columns; for `image` also to several. `tags` are columns by which questions are selected.
     `slices` maps names to columns, and `crossings` are joined names such as "modality+age": fixed before the run, and
     recorded with it. `kind` is the kind of questions in rows that name none. `allow_burned_in` is as for
-    `medvqa.table`. `words` are further words for yes and no.
+    `medvqa.table`. `words` are further words for yes and no. `version` names a version of the questions, and `revision`
+    says which other one experts made it of.
     """
 
     file: str = ""
@@ -109,6 +113,8 @@ class TableDeclaration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     columns: dict[str, str | list[str]] = {}
     slices: dict[str, str | NumberRanges] = {}
     words: JudgmentWords | None = None
+    version: str = ""
+    revision: Revision | None = None
 
     @property
     def roles(self) -> dict[str, str]:
@@ -210,6 +216,8 @@ def _checks(declaration: TableDeclaration) -> Iterator[tuple[str, str, object]]:
         yield key, "a path has no NUL character", "\0" in path
     yield "name", f"a name cannot end in {ENDING}, as files do", declaration.name.lower().endswith(ENDING)
     yield "name", "a name has no comma, since --benchmark=NAME,NAME names several", "," in declaration.name
+    version = declaration.version
+    yield "version", "a short text is expected, such as 2", len(version) > MAX_VERSION or not version.isprintable()
     code, shown = declaration.language, printing.line(declaration.language)[:40]
     is_wrong = code and not re.fullmatch("[a-z]{2,3}(-[A-Za-z0-9]{2,8})*", code)
     yield "language", f"'{shown}' is no language code, such as de, zh or en", is_wrong

@@ -283,6 +283,8 @@ def _about(source: Source, content: bytes, items: Sequence[Item], root: Path) ->
         slices={name: len({value for item in items for value in lexicon.values_of(item, name)}) for name in names},
         yes=words.yes,
         no=words.no,
+        version=declaration.version,
+        revision=declaration.revision,
     )
 
 

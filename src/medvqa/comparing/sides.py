@@ -259,7 +259,8 @@ def refused(new: Side, baseline: Side) -> list[Refused]:
     for benchmark, techniques in baseline.asked.items():
         has = new_techniques.get(benchmark)
         if has is None:
-            reasons.append(Refused("", f"{benchmark} is in {baseline.name} alone"))
+            versions = configuration.other_versions((new.name, new.run), (baseline.name, baseline.run))
+            reasons.append(Refused("", "; ".join([f"{benchmark} is in {baseline.name} alone", *versions])))
             continue
         different = _different(benchmark, new, baseline)
         signed = [each for each in different if each.setting.part != PROMPT]

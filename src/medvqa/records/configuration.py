@@ -7,12 +7,13 @@ one sentence, the same everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec.structs import replace
 
 from medvqa import printing
+from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.protocols.protocol import OPTION_OF, Protocol
 from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, RunRecord
 
@@ -74,6 +75,31 @@ class RunSetting:
         return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
 
 
+@dataclass(frozen=True, slots=True)
+class DataVersion:
+    """The questions of a benchmark in a run: equal if their digest is. `declared` may name their version."""
+
+    digest: str
+    declared: RecordedFile = field(compare=False)
+
+    @classmethod
+    def of(cls, benchmark: RecordedBenchmark) -> DataVersion:
+        """Return the version of a recorded benchmark."""
+        return cls(benchmark.signature.get("data", ""), benchmark.declared or RecordedFile())
+
+    def __str__(self) -> str:
+        """Return the version with its changes, else the digest."""
+        version, since = printing.line(self.declared.version), self.declared.since
+        return (f"version {version}" + (f" ({since})" if since else "")) if version else self.digest
+
+    def beside(self, other: DataVersion) -> str:
+        """Return the version in words; one that was revised has the number that the other run's revision names."""
+        version, made_of = self.declared.version, other.declared.revision
+        if not version and made_of is not None and self.digest and made_of.data_sha256.startswith(self.digest):
+            return f"version {made_of.version}"
+        return f"{self}, {self.digest}" if version and version == other.declared.version else str(self)
+
+
 Configuration = Mapping[RunSetting, object]
 """The settings of a run, most important first. One without an entry is not known; None: it was not set."""
 
@@ -86,15 +112,22 @@ class ConfigurationDifference:
     first: object
     second: object
 
+    @property
+    def _values_in_words(self) -> tuple[str, str]:
+        values = self.first, self.second
+        if isinstance(self.first, DataVersion) and isinstance(self.second, DataVersion):
+            values = self.first.beside(self.second), self.second.beside(self.first)
+        return self.setting.value_in_words(values[0]), self.setting.value_in_words(values[1])
+
     def between(self, first: str, second: str) -> str:
         """Name the setting and its values in two runs: `slake: the data set is 1f2e in NEW and 9a8b in BASE`."""
-        one, other = map(self.setting.value_in_words, (self.first, self.second))
+        one, other = self._values_in_words
         return f"{self.setting.words} is {one} in {first} and {other} in {second}"
 
     @property
     def change(self) -> str:
         """Say the change of a run that continues: `the model's argument was 'A' and is 'B'`."""
-        was, now = map(self.setting.value_in_words, (self.first, self.second))
+        was, now = self._values_in_words
         if self.setting == TAGS:
             return "its questions had other tags of your own (--tags)"
         if self.setting.part == "slices":
@@ -141,6 +174,8 @@ def _of_judge(judge: RecordedJudge) -> dict[RunSetting, object]:
 
 def _of_benchmark(name: str, benchmark: RecordedBenchmark, *, has_judge: bool) -> dict[RunSetting, object]:
     signature: dict[str, object] = {**benchmark.signature}
+    if "data" in signature:
+        signature["data"] = DataVersion.of(benchmark)
     if not (has_judge and benchmark.judged):
         # Rules alone scored it; a judge that was set and never loaded has no name yet.
         signature.setdefault("judge", None)
@@ -171,6 +206,16 @@ def differences(
         if counts(setting)
         and first.get(setting) != second.get(setting)
         and (known != "both" or (setting in first and setting in second))
+    ]
+
+
+def other_versions(first: tuple[str, RunRecord], second: tuple[str, RunRecord]) -> list[str]:
+    """Say which benchmarks of one run are, under another name, versions of those of the other; with the runs' names."""
+    return [
+        f"{own} in {name} is {DataVersion.of(recorded)} of {made_of.benchmark} in {other_name}"
+        for (name, run), (other_name, other) in ((first, second), (second, first))
+        for own, recorded in run.benchmarks.items()
+        if (made_of := (recorded.declared or RecordedFile()).revision) and own != made_of.benchmark in other.benchmarks
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from medvqa.comparing.sides import settings_of
 from medvqa.figures import INTERVAL, UNITS, Table, of_measure, texts
 from medvqa.items import Measure
+from medvqa.records.configuration import ConfigurationDifference, DataVersion, RunSetting
 from medvqa.records.run_record import RunRecord
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle import axes
@@ -156,7 +158,16 @@ def _notes(history: Sequence[DatedMeasure]) -> tuple[str, ...]:
     names = dict.fromkeys(name for own in settings for name in own)
     differing = [name for name in names if len({own.get(name) for own in settings}) > 1]
     what = f" Settings differ in: {', '.join(differing)}." if differing else ""
-    return (f"Runs of different settings or parts stand apart: their numbers are not to be compared.{what}",)
+    line = f"Runs of different settings or parts stand apart: their numbers are not to be compared.{what}"
+    name = history[0].measure.benchmark
+    # Of each version, the first run that has it.
+    versions = {DataVersion.of(each.run.benchmark(name)): each.name for each in reversed(history)}
+    apart = (
+        ConfigurationDifference(RunSetting("signature", "data", name), new, old).between(versions[new], versions[old])
+        for new, old in pairwise(versions)
+        if new.declared.revision or old.declared.revision
+    )
+    return (line, *apart)
 
 
 def sections(history: Sequence[DatedMeasure], left_out: Sequence[str]) -> list[PageSection]:

@@ -30,7 +30,7 @@ from medvqa.items import (
 )
 from medvqa.records import identities, run_record
 from medvqa.records.baseline_file import DIGESTS
-from medvqa.records.configuration import announced_judge
+from medvqa.records.configuration import announced_judge, other_versions
 from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import RUN, GateBaseline, RecordedBenchmark, RecordedGate, RunRecord
 
@@ -290,12 +290,12 @@ def _comparable(side: Side, run: RunRecord, present: Collection[str], chosen: bo
             f"no verdict can be given against baseline {side.name}: its questions were chosen by how they ended before "
             "(--lf). Type the command of that run without --lf"
         )
+    whole = side.run
     if chosen:
         side = side.only(present)
     if not any(_has(side, name) for name in present):
-        raise UsageError(
-            f"baseline {side.name} has none of the benchmarks of this run ({', '.join(present) or 'none'})"
-        )
+        none = f"baseline {side.name} has none of the benchmarks of this run ({', '.join(present) or 'none'})"
+        raise UsageError("; ".join([none, *other_versions((THIS_RUN, run), (side.name, whole))]))
     compared, planned = side, run
     if run.judge is not None and not run.judge.identity:
         # The judge's identity is known once it is loaded; `decide` then compares it.
