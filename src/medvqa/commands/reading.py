@@ -88,17 +88,18 @@ def _to_decide(plan: ReadingPlan, items: Sequence[Item], path: Path) -> tuple[Se
 
 def _make_room(folder: Path, before: StudyRecord | None, record: StudyRecord) -> None:
     """Make the folder, without pages of an earlier plan (OSError); UsageError if it has readings of that plan."""
-    if before is not None and before.study.plan != record.study.plan:
-        received = [folder / JOINED, *sorted((folder / RECEIVED).glob("*.jsonl"))]
-        if there := next((path for path in received if path.exists()), None):
-            raise UsageError(
-                f"{folder}: the plan or its questions have changed, and {there} has readings of the earlier ones; "
-                "name another folder with -o FOLDER, or undo the change"
-            )
     private.make_private(folder)
-    for reader in () if before is None else before.orders:
-        page, images = folder / f"{Path(reader).name}.html", folder / reader_pages.images_beside(Path(reader).name)
-        page.unlink(missing_ok=True)
+    if before is None or before.study.plan == record.study.plan:
+        return
+    received = [folder / JOINED, *sorted((folder / RECEIVED).glob("*.jsonl"))]
+    if there := next((path for path in received if path.exists()), None):
+        raise UsageError(
+            f"{folder}: the plan or its questions have changed, and {there} has readings of the earlier ones; name "
+            "another folder with -o FOLDER, or undo the change"
+        )
+    for reader in before.orders:
+        images = folder / reader_pages.images_beside(reader)
+        (folder / f"{reader}.html").unlink(missing_ok=True)
         if images.is_dir() and not images.is_symlink():
             shutil.rmtree(images)
 

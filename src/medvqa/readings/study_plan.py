@@ -138,7 +138,12 @@ def _code(plan: ReadingPlan, digest: str, item: Item) -> str:
 
 def stored(folder: Path) -> StudyRecord | None:
     """Return the record of a study folder, None without one (UsageError)."""
-    return decode.stored(folder / RECORD, StudyRecord, LARGEST, "Remove it, and type medvqa read PLAN.toml again")
+    advice = "Remove it, and type medvqa read PLAN.toml again"
+    record = decode.stored(folder / RECORD, StudyRecord, LARGEST, advice)
+    # Names of files are made of codes.
+    if record is not None and not all(map(_CODE.fullmatch, record.orders)):
+        raise UsageError(printing.line(f"{folder / RECORD} has codes that no plan may have. {advice}"))
+    return record
 
 
 def by_ids(
