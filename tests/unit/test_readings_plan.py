@@ -141,6 +141,6 @@ def test_questions_of_one_image_are_refused() -> None:
     plan = study_plan.ReadingPlan(name="s", benchmarks=["b"], readers=["R1"])
     items = [Item(f"s{n}", "b", "judgment", images=(image(n // 3),)) for n in range(4)]
     with pytest.raises(
-        UsageError, match="R1 has 4 questions, 3 of which share an image or a pair.* ask more questions"
+        UsageError, match=r"R1 has 4 questions, 3 of which share an image or a pair.* ask more questions"
     ):
         study_plan.record_of(plan, ["b"], items, {"b": "digest"}, private=False)

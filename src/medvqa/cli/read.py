@@ -78,13 +78,13 @@ def _import(typed: ReadArguments, paths: list[Path]) -> str:
 
 
 def _revise(typed: ReadArguments, paths: list[Path]) -> str:
+    if typed.output is None:
+        raise UsageError("name the folder of the new version: medvqa read revise FILE... -o FOLDER")
     from medvqa import benchmarks
     from medvqa.commands import revising
     from medvqa.readings import foreign, reading_file
     from medvqa.readings.reading_file import Opinion
 
-    if typed.output is None:
-        raise UsageError("name the folder of the new version: medvqa read revise FILE... -o FOLDER")
     study, lines = reading_file.joined([(str(path), *foreign.read_any(path)) for path in paths])
     opinions = [line for line in lines if isinstance(line, Opinion)]
     named = sorted({opinion.benchmark for opinion in opinions} - {""})

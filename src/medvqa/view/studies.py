@@ -58,8 +58,7 @@ class _StudyHandlers:
         self._threads = Threads(READING)
 
     async def page(self, request: Request) -> Response:
-        path = self._folder / f"{self._reader(request)}.html"
-        file = await self._threads.run(lambda: files.reading(path, follow=False))
+        file = await self._threads.run(_opened, self._folder / f"{self._reader(request)}.html")
         return StreamingResponse(_pieces(file, is_page=True), media_type="text/html")
 
     async def icon(self, request: Request) -> Response:
@@ -70,7 +69,7 @@ class _StudyHandlers:
         match = _IMAGE.fullmatch(name)
         if images != images_beside(self._reader(request)) or match is None:
             raise Missing("There is no such address.")
-        file = await self._threads.run(lambda: files.reading(self._folder / images / name, follow=False))
+        file = await self._threads.run(_opened, self._folder / images / name)
         return StreamingResponse(_pieces(file), media_type=_TYPES[match[1]])
 
     async def reading(self, request: Request) -> Response:
@@ -115,6 +114,13 @@ def save(folder: Path, record: StudyRecord, reader: str, content: bytes, etag: s
 
 def _path(folder: Path, reader: str) -> Path:
     return folder / RECEIVED / f"{reader}.jsonl"
+
+
+def _opened(path: Path) -> BufferedReader:
+    try:
+        return files.reading(path, follow=False)
+    except FileNotFoundError:
+        raise Missing("This page has changed: load it again.") from None
 
 
 def _pieces(file: BufferedReader, *, is_page: bool = False) -> Iterator[bytes]:

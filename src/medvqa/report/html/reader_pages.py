@@ -6,19 +6,20 @@ A page has codes in place of ids, and no name of a file: a reader is blind to ke
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
 
 from medvqa import __version__, files, printing
-from medvqa.items import CHOICE_KINDS, DataError, Image, Item
+from medvqa.items import CHOICE_KINDS, DataError, Image, Item, of_data, withholding
 from medvqa.readings.reading_file import first_line
 from medvqa.readings.study_plan import ReadingPlan, StudyRecord
-from medvqa.report.bundle import VERSION, picture_files
+from medvqa.report.bundle import picture_files
+from medvqa.report.bundle.head import VERSION
 from medvqa.report.bundle.images import ImageHead
-from medvqa.report.bundle.pictures import FOLDER
+from medvqa.report.bundle.pictures import FOLDER, reason
 from medvqa.report.bundle.questions import encode
 from medvqa.report.bundle.reading_page import CheckedKey, ReadingHead, ReadingTask
 from medvqa.report.html import page
@@ -118,22 +119,22 @@ def _task(
     )
 
 
-def _drawn(scratch: Path, items: Sequence[Item], public: Mapping[str, bool], show: Show) -> dict[Image, ImageHead]:
+def _drawn(scratch: Path, items: Iterable[Item], public: Mapping[str, bool], show: Show) -> dict[Image, ImageHead]:
     """Write the images of items into a folder, as the model gets them; return their heads, without names."""
-    declared = {image: public[item.benchmark] for item in items for image in item.images}
+    of = {image: item.benchmark for item in items for image in item.images}
     heads = {}
-    for done, (image, is_public) in enumerate(declared.items(), 1):
+    for done, (image, benchmark) in enumerate(of.items(), 1):
         try:
             pixels, shown = image.pictured()
         except DataError as error:
-            raise DataError(
-                f"{printing.line(str(error))}; readers need every image: mend it, or select other questions"
-            ) from error
-        file = picture_files.whole(image, pixels, public=is_public)
+            with withholding(not public[benchmark]):
+                what = printing.line(f"{benchmark}: image {of_data(image.name)}: {reason(image, error)}")
+            raise DataError(f"{what}; readers need every image: mend it, or select other questions") from None
+        file = picture_files.whole(image, pixels, public=public[benchmark])
         scratch.joinpath(file.name).write_bytes(file.content)
         size = (*pixels.size, file.width, file.height)
         heads[image] = ImageHead("", f"{FOLDER}/{file.name}", "", *size, shown=shown, exact=file.exact)
-        show(done, len(declared))
+        show(done, len(of))
     return heads
 
 
