@@ -134,7 +134,7 @@ def test_a_reader_without_a_question_is_refused() -> None:
     plan = study_plan.ReadingPlan(name="s", benchmarks=["b"], readers=list(READERS), overlap=1)
     items = [Item(f"s{n}", "b", "judgment") for n in range(3)]
     with pytest.raises(UsageError, match="no question is left for these readers; ask more questions"):
-        study_plan.record_of(plan, ["b"], items, {"b": "digest"}, private=False)
+        study_plan.record_of(plan, ["b"], items, {"b": "digest"})
 
 
 def test_questions_of_one_image_are_refused() -> None:
@@ -143,4 +143,4 @@ def test_questions_of_one_image_are_refused() -> None:
     with pytest.raises(
         UsageError, match=r"R1 has 4 questions, 3 of which share an image or a pair.* ask more questions"
     ):
-        study_plan.record_of(plan, ["b"], items, {"b": "digest"}, private=False)
+        study_plan.record_of(plan, ["b"], items, {"b": "digest"})

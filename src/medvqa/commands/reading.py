@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from medvqa.readings import foreign, reading_file, study_plan
 from medvqa.readings.reading_file import Opinion, ReaderStudy
 from medvqa.readings.study_plan import JOINED, RECEIVED, RECORD, ReadingPlan, StudyRecord
 from medvqa.records import private, run_folder
+from medvqa.report.bundle import pictures
 from medvqa.report.html import reader_pages
 from medvqa.session import selecting
 from medvqa.tags import selection
@@ -38,7 +38,7 @@ def write_study(
     digests = {benchmark.name: run_folder.data_digest(own) for benchmark, own in loaded}
     public = {benchmark.name: benchmark.public for benchmark, _ in loaded}
     try:
-        record = study_plan.record_of(plan, benchmarks, items, digests, private=not all(public.values()))
+        record = study_plan.record_of(plan, benchmarks, items, digests)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     with files.writing(str(folder)):
@@ -75,14 +75,13 @@ def _to_decide(plan: ReadingPlan, items: Sequence[Item], path: Path) -> tuple[Se
     from medvqa.readings import revision
 
     _, lines = foreign.read_any(path.parent / plan.opinions)
-    opinions = [line for line in lines if isinstance(line, Opinion)]
-    ids = set(revision.undecided(items, opinions))
-    left = [item for item in items if item.id in ids]
+    by_item: defaultdict[tuple[str, str], list[Opinion]] = defaultdict(list)
+    for line in lines:
+        if isinstance(line, Opinion):
+            by_item[line.benchmark, line.item].append(line)
+    left = [item for item in items if revision.undecided([item], by_item[item.benchmark, item.id])]
     if not left:
         raise UsageError(f"{path}: the reviewers agree on every question: type medvqa read revise {plan.opinions}")
-    by_item: defaultdict[tuple[str, str], list[Opinion]] = defaultdict(list)
-    for line in sorted(opinions, key=lambda line: line.reader):
-        by_item[line.benchmark, line.item].append(line)
     return left, {key: revision.said(own) for key, own in by_item.items()}
 
 
@@ -98,10 +97,7 @@ def _make_room(folder: Path, before: StudyRecord | None, record: StudyRecord) ->
             "another folder with -o FOLDER, or undo the change"
         )
     for reader in before.orders:
-        images = folder / reader_pages.images_beside(reader)
         (folder / f"{reader}.html").unlink(missing_ok=True)
-        if images.is_dir() and not images.is_symlink():
-            shutil.rmtree(images)
 
 
 def _written(
@@ -115,8 +111,8 @@ def _written(
             f"  {folder / f'{reader}.html'}: {len(order):,} questions, {counted(order[-1][1], 'sittings')}, "
             f"{sizes[reader] / 1e6:.1f} MB of images"
         )
-        if sizes[reader] > reader_pages.LARGEST:
-            lines.append(f"    its images are files in {folder / reader_pages.images_beside(reader)}: send both")
+    if (folder / pictures.FOLDER).exists():
+        lines.append(f"  images are files in {folder / pictures.FOLDER}: send that folder with each page")
     if plan.margin is not None:
         lines.append(f"fixed before the first reading: {len(plan.readers)} readers, a margin of {plan.margin:g} points")
     if hidden:
@@ -139,7 +135,8 @@ def import_files(paths: Sequence[Path], study: Path | None, output: Path | None)
     view` received. UsageError, DataError.
     """
     named = [each for path in paths for each in _expanded(path)]
-    folder = study or next((each for path in named for each in (path.parent, *path.parents[1:2]) if _is(each)), None)
+    around = (each for path in named for each in (path.parent, path.parent.parent))
+    folder = study or next((each for each in around if (each / RECORD).is_file()), None)
     record = None if folder is None else study_plan.stored(folder)
     if study is not None and record is None:
         raise UsageError(f"--study={study}: no study folder, which has {RECORD}; medvqa read PLAN.toml makes one")
@@ -175,10 +172,6 @@ def _expanded(path: Path) -> list[Path]:
     if not received:
         raise UsageError(f"{path}: nothing was received yet in {path / RECEIVED}; name the files that readers sent")
     return received
-
-
-def _is(folder: Path) -> bool:
-    return (folder / RECORD).is_file()
 
 
 def _coverage(about: ReaderStudy, counts: Mapping[str, int]) -> list[str]:

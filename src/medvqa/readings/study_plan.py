@@ -57,14 +57,13 @@ class StudyRecord(msgspec.Struct, frozen=True):
     """study.json: the study, the code of each question, and each reader's codes in order with their sittings.
 
     Pages hold codes in place of ids: an id such as `glioma_07` tells the key, and `12/2` the pair. `benchmarks`: as
-    typed, with whole paths of files. `private`: whether data are not declared public.
+    typed, with whole paths of files.
     """
 
     study: ReaderStudy
     benchmarks: list[str]
     questions: dict[str, tuple[str, str]]
     orders: dict[str, list[tuple[str, int]]]
-    private: bool = True
 
 
 def read_plan(path: Path) -> ReadingPlan:
@@ -100,7 +99,7 @@ def _problem(code: str) -> str:
 
 
 def record_of(
-    plan: ReadingPlan, benchmarks: Sequence[str], items: Sequence[Item], digests: Mapping[str, str], *, private: bool
+    plan: ReadingPlan, benchmarks: Sequence[str], items: Sequence[Item], digests: Mapping[str, str]
 ) -> StudyRecord:
     """Assign the questions of a plan; `digests` are those of benchmarks, by name (UsageError)."""
     overlap = len(plan.readers) if plan.overlap == "all" else plan.overlap
@@ -128,7 +127,7 @@ def record_of(
         assigned={reader: len(order) for reader, order in orders.items()},
         margin=plan.margin,
     )
-    return StudyRecord(study, list(benchmarks), questions, orders, private)
+    return StudyRecord(study, list(benchmarks), questions, orders)
 
 
 def _code(plan: ReadingPlan, digest: str, item: Item) -> str:

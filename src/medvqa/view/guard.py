@@ -20,8 +20,8 @@ from medvqa.view.shapes import Problem
 
 LARGEST_BODY = MAX_FILE
 """Bytes of a body: reviews and readings are all that is sent here."""
-COOKIE = "medvqa.cookie"
-"""The key of a passed request's scope with the value of the cookie that opened the door."""
+HOLDER = "medvqa.holder"
+"""The key of a passed request's scope with the reader whose cookie opened the door (`Tokens.holder`)."""
 POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     b"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -48,49 +48,31 @@ _API_DESTINATIONS = frozenset({b"document", b"empty", b"image"})
 class Tokens:
     """The secrets that open the door: a lasting `token`, and one `ticket` that is good for one time.
 
-    The ticket is for the command line of a browser, which other users of the machine can read.
+    The ticket is for the command line of a browser, which other users of the machine can read. Each reader of a study
+    has a token of their own.
     """
 
-    def __init__(self, token: str, ticket: str) -> None:
-        """Both are text of the URL-safe alphabet."""
-        self.token = token.encode("ascii")
+    def __init__(self, token: str | Mapping[str, str], ticket: str = "") -> None:
+        """All are text of the URL-safe alphabet; `token` is one, or those of readers by code. "" is no ticket."""
+        tokens = {"": token} if isinstance(token, str) else token
+        self._holders = {each.encode("ascii"): holder for holder, each in tokens.items()}
         self.ticket = ticket.encode("ascii")
-        self._used = False
+        self._used = not ticket
         self._lock = threading.Lock()
 
-    def is_cookie(self, value: bytes) -> bool:
-        """Whether a cookie opens the door."""
-        return hmac.compare_digest(value, self.token)
+    def holder(self, cookie: bytes) -> str | None:
+        """Return the reader whose cookie this is, "" for that of a server of runs; None if it opens nothing."""
+        equal = [holder for token, holder in self._holders.items() if hmac.compare_digest(cookie, token)]
+        return equal[0] if equal else None
 
     def exchange(self, value: bytes) -> bytes | None:
         """Return the cookie for a token of an address, None for any other text; the ticket is used up by this."""
-        if hmac.compare_digest(value, self.token):
-            return self.token
+        if self.holder(value) is not None:
+            return value
         with self._lock:
             opens = hmac.compare_digest(value, self.ticket) and not self._used
             self._used |= opens
-        return self.token if opens else None
-
-
-class ReaderTokens:
-    """The secrets of the readers of a study: each opens the door for one reader."""
-
-    def __init__(self, tokens: Mapping[str, str]) -> None:
-        """`tokens` by reader, of the URL-safe alphabet."""
-        self._readers = {token.encode("ascii"): reader for reader, token in tokens.items()}
-
-    def reader(self, value: bytes) -> str | None:
-        """Return the reader whose token this is, None without one."""
-        found = [reader for token, reader in self._readers.items() if hmac.compare_digest(value, token)]
-        return found[0] if found else None
-
-    def is_cookie(self, value: bytes) -> bool:
-        """Whether a cookie opens the door."""
-        return self.reader(value) is not None
-
-    def exchange(self, value: bytes) -> bytes | None:
-        """Return the cookie for a token of an address, None for any other text."""
-        return value if self.is_cookie(value) else None
+        return next(iter(self._holders)) if opens else None
 
 
 class TooLarge(MedVQAError):
@@ -109,7 +91,7 @@ class _RefusedRequest(Exception):
 class Guard:
     """ASGI middleware that answers refused requests itself, and adds `HEADERS` to every answer."""
 
-    def __init__(self, app: ASGIApp, port: int, tokens: Tokens | ReaderTokens, policy: bytes = POLICY) -> None:
+    def __init__(self, app: ASGIApp, port: int, tokens: Tokens, policy: bytes = POLICY) -> None:
         """`port`: the port of 127.0.0.1 at which the server is reached. `policy`: content security policy of pages."""
         self._app = app
         self._tokens = tokens
@@ -186,7 +168,9 @@ class Guard:
 
     def _check_secret(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> None:
         """Check the cookie; exchange a token for one."""
-        known = next((value for value in _cookies(headers, self._cookie) if self._tokens.is_cookie(value)), None)
+        known = next(
+            (value for value in _cookies(headers, self._cookie) if self._tokens.holder(value) is not None), None
+        )
         tokens = [part[6:] for part in scope["query_string"].split(b"&") if part.startswith(b"token=")]
         if scope["path"] == "/" and tokens:
             # The page is at a clean address, so that the token is in no history, bookmark or screenshot.
@@ -198,7 +182,7 @@ class Guard:
             raise _RefusedRequest(403, "This address is not valid: open the one that medvqa view printed.")
         if known is None:
             raise _RefusedRequest(403, "This browser is not known here: open the address that medvqa view printed.")
-        scope[COOKIE] = known
+        scope[HOLDER] = self._tokens.holder(known)
 
 
 def _one(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes | None:

@@ -19,7 +19,6 @@ import traceback
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -28,13 +27,12 @@ import uvicorn
 from medvqa import printing
 from medvqa.items import UsageError
 from medvqa.readings.study_plan import StudyRecord
-from medvqa.report.html import page
 from medvqa.session.registry import Registry
 from medvqa.view import studies
 from medvqa.view.app import Site, application
 from medvqa.view.connections import Connection
 from medvqa.view.drawing import Drawings
-from medvqa.view.guard import Guard, ReaderTokens, Tokens
+from medvqa.view.guard import Guard, Tokens
 from medvqa.view.images import Originals
 from medvqa.view.run_index import RunIndexes
 from medvqa.view.run_list import RunFolders
@@ -70,25 +68,24 @@ def serve(folder: Path, sources: Sources, registry: Registry, *, port: int = 0, 
         )
     with _listening(port) as listener, scratch() as temporary:
         site = Site(folders, indexes, Originals(sources, temporary, indexes), Drawings(sources))
-        tokens = Tokens(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
-        address = f"http://{HOST}:{listener.getsockname()[1]}/?token="
-        number_of_port = listener.getsockname()[1]
-        server = _ViewServer(lambda: Guard(application(site), number_of_port, tokens), listener, site)
+        token, ticket = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        tokens, place = Tokens(token, ticket), listener.getsockname()[1]
+        server = _ViewServer(lambda: Guard(application(site), place, tokens), listener, site)
         runs = "1 run" if number == 1 else f"{number:,} runs"
-        shown = f"{address}{tokens.token.decode()}"
-        said = f"medvqa view: {runs} of {printing.line(str(folder))} at {shown} (Ctrl-C ends it)"
-        _serve(server, said, address + tokens.ticket.decode() if browser else "")
+        address = f"http://{HOST}:{place}/?token="
+        said = f"medvqa view: {runs} of {printing.line(str(folder))} at {address}{token} (Ctrl-C ends it)"
+        _serve(server, said, address + ticket if browser else "")
 
 
 def serve_study(folder: Path, record: StudyRecord, *, port: int = 0) -> None:
     """Serve the pages of a study folder, each to its reader, until Ctrl-C or SIGTERM (UsageError)."""
     with _listening(port) as listener:
-        secret = {reader: secrets.token_urlsafe(32) for reader in record.orders}
-        tokens, number = ReaderTokens(secret), listener.getsockname()[1]
-        policy = f"{page.policy(folder=True, saves=True)}; frame-ancestors 'none'".encode()
-        app = partial(studies.application, folder, record, tokens)
-        server = _ViewServer(lambda: Guard(app(), number, tokens, policy), listener)
-        addresses = (f"  {reader}: http://{HOST}:{number}/?token={token}" for reader, token in secret.items())
+        token_of = {reader: secrets.token_urlsafe(32) for reader in record.orders}
+        tokens, place = Tokens(token_of), listener.getsockname()[1]
+        server = _ViewServer(
+            lambda: Guard(studies.application(folder, record), place, tokens, studies.policy()), listener
+        )
+        addresses = (f"  {reader}: http://{HOST}:{place}/?token={token}" for reader, token in token_of.items())
         _serve(server, "\n".join([f"medvqa view: {printing.line(str(folder))} (Ctrl-C ends it)", *addresses]))
 
 

@@ -1,7 +1,7 @@
 """The addresses of a study folder. Each reader's cookie opens that reader's page and readings, and nothing else:
 
     GET /                     the reader's page
-    GET /R1-images/NAME       an image of it, if they are files beside the page
+    GET /images/NAME          an image, if they are files beside the pages
     GET /api/reading          the readings that were saved, as JSON lines; PUT: save them all -> etag
 
 Readings are kept in received/R1.jsonl, as the page exports them.
@@ -23,9 +23,10 @@ from medvqa import files
 from medvqa.items import DataError
 from medvqa.readings import reading_file
 from medvqa.readings.study_plan import RECEIVED, StudyRecord
-from medvqa.report.html.reader_pages import images_beside
+from medvqa.report.bundle.pictures import FOLDER
+from medvqa.report.html import page
 from medvqa.view.app import PROBLEMS, READING, Missing, Threads
-from medvqa.view.guard import COOKIE, ReaderTokens
+from medvqa.view.guard import HOLDER
 from medvqa.view.reviews import ReviewsChanged, alone, content_of, tag
 
 _IMAGE = re.compile(r"[0-9a-f]{64}\.(png|jpg|webp)")
@@ -36,14 +37,19 @@ _SERVED = b'<meta name="medvqa-view" content="1">'
 """Tells the page that a server keeps its readings."""
 
 
-def application(folder: Path, record: StudyRecord, tokens: ReaderTokens) -> Starlette:
+def policy() -> bytes:
+    """Return the content security policy of a page, which no other page may show inside it."""
+    return f"{page.policy(folder=True, saves=True)}; frame-ancestors 'none'".encode()
+
+
+def application(folder: Path, record: StudyRecord) -> Starlette:
     """Return the application, without its guard. It is made in the event loop that runs it."""
-    handlers = _StudyHandlers(folder, record, tokens)
+    handlers = _StudyHandlers(folder, record)
     routes = [
         Route("/", handlers.page),
         Route("/favicon.ico", handlers.icon),
         Route("/api/reading", handlers.reading, methods=["GET", "PUT"]),
-        Route("/{images}/{name}", handlers.image),
+        Route(f"/{FOLDER}/{{name}}", handlers.image),
     ]
     app = Starlette(routes=routes, exception_handlers=PROBLEMS)
     app.router.redirect_slashes = False
@@ -53,27 +59,26 @@ def application(folder: Path, record: StudyRecord, tokens: ReaderTokens) -> Star
 class _StudyHandlers:
     """One method for each address."""
 
-    def __init__(self, folder: Path, record: StudyRecord, tokens: ReaderTokens) -> None:
-        self._folder, self._record, self._tokens = folder, record, tokens
+    def __init__(self, folder: Path, record: StudyRecord) -> None:
+        self._folder, self._record = folder, record
         self._threads = Threads(READING)
 
     async def page(self, request: Request) -> Response:
-        file = await self._threads.run(_opened, self._folder / f"{self._reader(request)}.html")
+        file = await self._threads.run(_opened, self._folder / f"{request.scope[HOLDER]}.html")
         return StreamingResponse(_pieces(file, is_page=True), media_type="text/html")
 
     async def icon(self, request: Request) -> Response:
         return Response(status_code=204)  # Browsers ask for it unasked, and log a 404.
 
     async def image(self, request: Request) -> Response:
-        images, name = request.path_params["images"], request.path_params["name"]
-        match = _IMAGE.fullmatch(name)
-        if images != images_beside(self._reader(request)) or match is None:
+        match = _IMAGE.fullmatch(request.path_params["name"])
+        if match is None:
             raise Missing("There is no such address.")
-        file = await self._threads.run(_opened, self._folder / images / name)
+        file = await self._threads.run(_opened, files.check_subfolder(self._folder, FOLDER) / match[0])
         return StreamingResponse(_pieces(file), media_type=_TYPES[match[1]])
 
     async def reading(self, request: Request) -> Response:
-        reader = self._reader(request)
+        reader = request.scope[HOLDER]
         if request.method != "PUT":
             content = await self._threads.run(lambda: content_of(_path(self._folder, reader)))
             return Response(content, headers={"ETag": f'"{tag(content)}"'}, media_type="application/jsonl")
@@ -81,12 +86,6 @@ class _StudyHandlers:
         etag = request.headers.get("if-match", "").strip().strip('"')
         after = await self._threads.run(lambda: save(self._folder, self._record, reader, body, etag))
         return Response(headers={"ETag": f'"{after}"'}, media_type="application/jsonl")
-
-    def _reader(self, request: Request) -> str:
-        reader = self._tokens.reader(request.scope[COOKIE])
-        if reader is None:
-            raise Missing("There is no such address.")
-        return reader
 
 
 def save(folder: Path, record: StudyRecord, reader: str, content: bytes, etag: str) -> str:
