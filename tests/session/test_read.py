@@ -222,6 +222,55 @@ def test_experts_see_keys(clinic: Path) -> None:
     assert {tuple(task["checked"]["answers"]) for task in head["tasks"]} == {("B",), ("glioma", "schlüssel")}
 
 
+def opinions(folder: Path, reader: str, study: str, *decisions: str, **more: object) -> bytes:
+    """The export of an expert who decides so on the first questions of the page."""
+    head = Page((folder / study / f"{reader}.html").read_text()).block("head")
+    said = [
+        {"reader": reader, "benchmark": "clinic", "item": task["item"], "decision": decision, "rating": 7, **more}
+        for task, decision in zip(head["tasks"], decisions, strict=False)
+    ]
+    return "".join(json.dumps(line) + "\n" for line in [head["study"], *said]).encode()
+
+
+def test_reviewers_disagree_and_one_decides(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The final page asks what is undecided, with the opinions and without codes of the reviewers."""
+    two = PLAN.replace(', "R3"', "") + 'task = "review"\nselect = "choice"\n'
+    (clinic / "plan.toml").write_text(two)
+    assert main(["read", "plan.toml"]) == 0
+    record = record_of(clinic)
+    decisions = dict.fromkeys(record.questions, "accept")
+    odd = sorted(decisions)[:3]
+    for reader in ("R1", "R2"):
+        own = decisions | (dict.fromkeys(odd, "reject") if reader == "R2" else {})
+        codes = [code for code, _ in record.orders[reader]]
+        reasons = {"reason": f"so says my {HOSTILE[0]}"}
+        content = opinions(clinic, reader, "plan", *(own[code] for code in codes), **reasons)
+        (clinic / "plan" / f"{reader}.jsonl").write_bytes(content)
+    assert main(["read", "import", "plan/R1.jsonl", "plan/R2.jsonl"]) == 0
+    assert "Next: medvqa read revise plan/readings.jsonl -o FOLDER\n" in capsys.readouterr().out
+    (clinic / "final.toml").write_text(
+        PLAN.replace('"R1", "R2", "R3"', '"Final1"').replace("overlap = 2", "")
+        + 'task = "review"\nopinions = "plan/readings.jsonl"\n'
+    )
+    assert main(["read", "final.toml"]) == 0
+    assert "wrote final: 3 questions" in capsys.readouterr().out
+    final = study_plan.stored(clinic / "final")
+    assert final is not None
+    assert set(final.questions.values()) == {record.questions[code] for code in odd}
+    for task in Page((clinic / "final" / "Final1.html").read_text()).block("head")["tasks"]:
+        one, other = task["checked"]["opinions"]
+        assert one.startswith("Reviewer 1: accept, 7 of 10")
+        assert other.startswith("Reviewer 2: reject, 7 of 10")
+        assert "so says my" in one
+        assert not {"R1", "R2"} & set(re.findall(r"\w+", one + other))
+    (clinic / "final" / "Final1.jsonl").write_bytes(
+        opinions(clinic, "Final1", "final", "accept", "reject", "accept", final=True)
+    )
+    assert main(["read", "import", "final/Final1.jsonl"]) == 0
+    assert main(["read", "revise", "plan/readings.jsonl", "final/readings.jsonl", "-o", "new"]) == 0
+    assert len((clinic / "new" / "clinic.jsonl").read_text().splitlines()) == 23
+
+
 def test_exports_are_joined(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert plan(clinic) == 0
     inbox = clinic / "inbox"

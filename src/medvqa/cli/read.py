@@ -85,7 +85,9 @@ def _revise(typed: ReadArguments, paths: list[Path]) -> str:
     from medvqa.readings import foreign, reading_file
     from medvqa.readings.reading_file import Opinion
 
-    study, lines = reading_file.joined([(str(path), *foreign.read_any(path)) for path in paths])
+    # A final decision is of another plan than the opinions before it.
+    read = [(str(path), *foreign.read_any(path)) for path in paths]
+    lines = reading_file.once((name, line) for name, _, own in read for line in own)
     opinions = [line for line in lines if isinstance(line, Opinion)]
     named = sorted({opinion.benchmark for opinion in opinions} - {""})
     if typed.benchmark is None and len(named) != 1:
@@ -95,7 +97,7 @@ def _revise(typed: ReadArguments, paths: list[Path]) -> str:
     if len(members) != 1:
         raise UsageError(f"--benchmark={names[0]}: these are several; name one of them")
     data = typed.options().data
-    return revising.revise(study, opinions, members[0], data, typed.output, keep_from=typed.keep_from)
+    return revising.revise(read[0][1], opinions, members[0], data, typed.output, keep_from=typed.keep_from)
 
 
 COMMAND = Command(ReadArguments, run, DATA)

@@ -79,7 +79,7 @@ def _to_decide(plan: ReadingPlan, items: Sequence[Item], path: Path) -> tuple[Se
     for line in lines:
         if isinstance(line, Opinion):
             by_item[line.benchmark, line.item].append(line)
-    left = [item for item in items if revision.undecided([item], by_item[item.benchmark, item.id])]
+    left = [item for item in items if revision.undecided([item], by_item[item.benchmark, item.id], plan.keep_from)]
     if not left:
         raise UsageError(f"{path}: the reviewers agree on every question: type medvqa read revise {plan.opinions}")
     return left, {key: revision.said(own) for key, own in by_item.items()}

@@ -51,6 +51,8 @@ class ReadingPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     arm: Arm = ""
     opinions: str = ""
     """For a final decision: the file of the reviewers' opinions, which the page shows without codes."""
+    keep_from: Annotated[int, msgspec.Meta(ge=1, le=10)] | None = None
+    """As --keep-from of `medvqa read revise`: a lower rating asks for removal."""
 
 
 class StudyRecord(msgspec.Struct, frozen=True):

@@ -61,9 +61,19 @@ def write(
         sizes = {reader: sum((scratch / source).stat().st_size for source in own) for reader, own in sources.items()}
         beside = max(sizes.values()) > LARGEST
         for reader, own in tasks.items():
-            study = first_line(msgspec.structs.replace(record.study, reader=reader))
-            about = (VERSION, "reading", plan.name, f"pytest-medvqa {__version__}", plan.task, study, plan.instructions)
-            blocks = {"head": encode(ReadingHead(*about, own, plan.confidence, plan.arm))}
+            head = ReadingHead(
+                VERSION,
+                "reading",
+                plan.name,
+                f"pytest-medvqa {__version__}",
+                plan.task,
+                first_line(msgspec.structs.replace(record.study, reader=reader)),
+                plan.instructions,
+                own,
+                plan.confidence,
+                plan.arm,
+            )
+            blocks = {"head": encode(head)}
             if not beside:
                 blocks |= {source: (scratch / source).read_bytes() for source in sources[reader]}
             drawn = page.draw(f"{plan.name} · {reader}", blocks, folder=beside, saves=True)
