@@ -9,7 +9,6 @@ Readings are kept in received/R1.jsonl, as the page exports them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
@@ -17,7 +16,8 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from medvqa import files
 from medvqa.items import DataError
@@ -29,8 +29,6 @@ from medvqa.view.app import PROBLEMS, READING, Missing, Threads
 from medvqa.view.guard import HOLDER
 from medvqa.view.reviews import ReviewsChanged, alone, content_of, tag
 
-_IMAGE = re.compile(r"[0-9a-f]{64}\.(png|jpg|webp)")
-_TYPES = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 _PIECE = 2**18
 _CHARSET = b'<meta charset="utf-8">'
 _SERVED = b'<meta name="medvqa-view" content="1">'
@@ -49,7 +47,7 @@ def application(folder: Path, record: StudyRecord) -> Starlette:
         Route("/", handlers.page),
         Route("/favicon.ico", handlers.icon),
         Route("/api/reading", handlers.reading, methods=["GET", "PUT"]),
-        Route(f"/{FOLDER}/{{name}}", handlers.image),
+        Mount(f"/{FOLDER}", StaticFiles(directory=folder / FOLDER, check_dir=False)),
     ]
     app = Starlette(routes=routes, exception_handlers=PROBLEMS)
     app.router.redirect_slashes = False
@@ -65,17 +63,10 @@ class _StudyHandlers:
 
     async def page(self, request: Request) -> Response:
         file = await self._threads.run(_opened, self._folder / f"{request.scope[HOLDER]}.html")
-        return StreamingResponse(_pieces(file, is_page=True), media_type="text/html")
+        return StreamingResponse(_pieces(file), media_type="text/html")
 
     async def icon(self, request: Request) -> Response:
         return Response(status_code=204)  # Browsers ask for it unasked, and log a 404.
-
-    async def image(self, request: Request) -> Response:
-        match = _IMAGE.fullmatch(request.path_params["name"])
-        if match is None:
-            raise Missing("There is no such address.")
-        file = await self._threads.run(_opened, files.check_subfolder(self._folder, FOLDER) / match[0])
-        return StreamingResponse(_pieces(file), media_type=_TYPES[match[1]])
 
     async def reading(self, request: Request) -> Response:
         reader = request.scope[HOLDER]
@@ -122,9 +113,8 @@ def _opened(path: Path) -> BufferedReader:
         raise Missing("This page has changed: load it again.") from None
 
 
-def _pieces(file: BufferedReader, *, is_page: bool = False) -> Iterator[bytes]:
-    """Yield the content of a file; a page gets the mark of a served one."""
+def _pieces(file: BufferedReader) -> Iterator[bytes]:
+    """Yield the content of a page, with the mark of a served one."""
     with file:
-        first = file.read(_PIECE)
-        yield first.replace(_CHARSET, _CHARSET + _SERVED, 1) if is_page else first
+        yield file.read(_PIECE).replace(_CHARSET, _CHARSET + _SERVED, 1)
         yield from iter(lambda: file.read(_PIECE), b"")
