@@ -131,7 +131,7 @@ def keys_of(value: Any) -> set[str]:
 def test_a_plan_makes_the_same_pages_each_time(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert plan(clinic) == 0
     said = capsys.readouterr().out
-    assert "wrote plan: 24 questions, 2 readers a question" in said
+    assert "wrote plan: 24 questions, each for 2 readers" in said
     assert "plan/R1.html: 16 questions, 3 sittings" in said
     assert "fixed before the first reading: 3 readers, a margin of 5 points" in said
     assert "not declared public (clinic): only you can read the files" in said

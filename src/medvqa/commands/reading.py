@@ -104,8 +104,8 @@ def _written(
     plan: ReadingPlan, record: StudyRecord, folder: Path, sizes: Mapping[str, int], hidden: Sequence[str]
 ) -> str:
     """Return what a study folder holds, and what to do next."""
-    each = "every reader" if plan.overlap == "all" else counted(plan.overlap, "readers")
-    lines = [f"wrote {folder}: {len(record.questions):,} questions, {each} a question"]
+    whose = "every reader" if plan.overlap == "all" else counted(plan.overlap, "readers")
+    lines = [f"wrote {folder}: {len(record.questions):,} questions, each for {whose}"]
     for reader, order in record.orders.items():
         lines.append(
             f"  {folder / f'{reader}.html'}: {len(order):,} questions, {counted(order[-1][1], 'sittings')}, "
