@@ -124,6 +124,9 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "leaks": "find the questions of a benchmark that a training set has",
         "split": "divide the questions of a benchmark into a part to train on and a part to test on",
     },
+    "people": {
+        "read": "assign questions to readers or experts, write their pages, join their answers",
+    },
     "judge": {
         "rescore": "score the answers of a run again, by a judge or another rule",
         "classify": "sort the wrong answers of a run by kinds of errors",

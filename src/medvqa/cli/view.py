@@ -13,12 +13,16 @@ from medvqa.items import UsageError
 class ViewArguments(Arguments):
     """Serve a folder of runs to a browser on this machine.
 
-    It shows their list, each run's page, comparisons, and the progress of running sessions. Ctrl-C ends it. It writes
-    nothing but reviews. It needs pip install 'pytest-medvqa[view]'.
+    It shows their list, each run's page, comparisons, and the progress of running sessions. Of a study folder (medvqa
+    read), it serves each reader's page at an address of its own, and keeps the readings. Ctrl-C ends it. It writes
+    nothing but reviews and readings. It needs pip install 'pytest-medvqa[view]'.
     """
 
     folder: Path = positional(
-        "a folder of runs, or one run folder (default: reports)", "FOLDER", least=0, default=Path("reports")
+        "a folder of runs, one run folder, or a study folder (default: reports)",
+        "FOLDER",
+        least=0,
+        default=Path("reports"),
     )
     port: int = option(
         "the port on 127.0.0.1 (default: a free one)",
@@ -41,8 +45,13 @@ def run(typed: ViewArguments) -> str:
             f"{typed.folder} is no folder: start a run by `medvqa run --model=...` or pytest, or type "
             "`medvqa view FOLDER` with the folder of your runs"
         )
-    from medvqa.view.serve import serve
+    from medvqa.readings import study_plan
+    from medvqa.view.serve import serve, serve_study
     from medvqa.view.sources import Sources
+
+    if (record := study_plan.stored(typed.folder)) is not None:
+        serve_study(typed.folder, record, port=typed.port)
+        return ""
 
     options = typed.options()
     sources = Sources(

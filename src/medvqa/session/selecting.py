@@ -48,7 +48,7 @@ def select(plan: Plan, expression: Expression | None = None) -> Selected:
     chosen = [
         query
         for technique, variant, sample in calls
-        for item in _matching(everything, expression, calls[technique, variant, sample])
+        for item in matching(everything, expression, calls[technique, variant, sample])
         if plan.has(query := Query(item, technique, sample, variant))
     ]
     stays = [plan.applies(query) for query in chosen]
@@ -80,8 +80,8 @@ def check_dimensions(option: str, names: Collection[str], items: Iterable[Item])
         raise UsageError(f"{option}: no item has the dimension '{name}'{did_you_mean(name, sorted(dimensions))}")
 
 
-def _matching(items: Sequence[Item], expression: Expression | None, call: str) -> Sequence[Item]:
-    """The items that an expression selects; `call` ends the names of their questions."""
+def matching(items: Sequence[Item], expression: Expression | None, call: str = "") -> Sequence[Item]:
+    """Return the items that an expression selects; `call` ends the names of their questions."""
     if expression is None:
         return items
     tags_of: dict[tuple[int, str, str], tuple[dict[str, lexicon.TagValues], str]] = {}

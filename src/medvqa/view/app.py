@@ -110,7 +110,7 @@ def application(site: Site) -> Starlette:
         Route("/api/bundles/{key}/{block:path}", handlers.block),
     ]
     # An address with one "/" more is an unknown one, not another name of a known one.
-    app = Starlette(routes=routes, exception_handlers=_PROBLEMS)
+    app = Starlette(routes=routes, exception_handlers=PROBLEMS)
     app.router.redirect_slashes = False
     return app
 
@@ -275,7 +275,7 @@ _STATUSES: Mapping[type, int] = {
     UsageError: 400,
 }
 """Of other errors: 422."""
-_PROBLEMS: Mapping[Any, Callable[[Request, Exception], Response]] = {
+PROBLEMS: Mapping[Any, Callable[[Request, Exception], Response]] = {
     HTTPException: _http_problem,
     MedVQAError: _refused,
     OSError: _unreadable,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,10 +19,16 @@ from medvqa.judging.reviews import MAX_FILE
 from medvqa.view.shapes import Problem
 
 LARGEST_BODY = MAX_FILE
-"""Bytes of a body: reviews are all that is sent here."""
+"""Bytes of a body: reviews and readings are all that is sent here."""
+HOLDER = "medvqa.holder"
+"""The key of a passed request's scope with the reader whose cookie opened the door (`Tokens.holder`)."""
+POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    b"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+_POLICY_NAME = b"content-security-policy"
 HEADERS = {
-    b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    b"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    _POLICY_NAME: POLICY,
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
     b"cross-origin-resource-policy": b"same-origin",
@@ -31,8 +37,8 @@ HEADERS = {
     b"cache-control": b"no-store",
 }
 """Headers of every answer."""
-_TOO_LARGE = f"The reviews are larger than {LARGEST_BODY:,} bytes."
-_WRITTEN = re.compile(r"/api/runs/.+/reviews")
+_TOO_LARGE = f"This is larger than {LARGEST_BODY:,} bytes."
+_WRITTEN = re.compile(r"/api/(?:runs/.+/reviews|reading)")
 _SITES = frozenset({b"same-origin", b"none"})
 _MODES = frozenset({b"navigate", b"same-origin", b"cors", b"no-cors"})
 _PAGE_DESTINATIONS = frozenset({b"document", b"empty", b"image", b"script", b"style"})
@@ -42,28 +48,31 @@ _API_DESTINATIONS = frozenset({b"document", b"empty", b"image"})
 class Tokens:
     """The secrets that open the door: a lasting `token`, and one `ticket` that is good for one time.
 
-    The ticket is for the command line of a browser, which other users of the machine can read.
+    The ticket is for the command line of a browser, which other users of the machine can read. Each reader of a study
+    has a token of their own.
     """
 
-    def __init__(self, token: str, ticket: str) -> None:
-        """Both are text of the URL-safe alphabet."""
-        self.token = token.encode("ascii")
+    def __init__(self, token: str | Mapping[str, str], ticket: str = "") -> None:
+        """All are text of the URL-safe alphabet; `token` is one, or those of readers by code. "" is no ticket."""
+        tokens = {"": token} if isinstance(token, str) else token
+        self._holders = {each.encode("ascii"): holder for holder, each in tokens.items()}
         self.ticket = ticket.encode("ascii")
-        self._used = False
+        self._used = not ticket
         self._lock = threading.Lock()
 
-    def is_cookie(self, value: bytes) -> bool:
-        """Whether a cookie opens the door."""
-        return hmac.compare_digest(value, self.token)
+    def holder(self, cookie: bytes) -> str | None:
+        """Return the reader whose cookie this is, "" for that of a server of runs; None if it opens nothing."""
+        equal = [holder for token, holder in self._holders.items() if hmac.compare_digest(cookie, token)]
+        return equal[0] if equal else None
 
-    def exchange(self, value: bytes) -> bool:
-        """Whether a token of an address is exchanged for a cookie; the ticket is used up by this."""
-        if hmac.compare_digest(value, self.token):
-            return True
+    def exchange(self, value: bytes) -> bytes | None:
+        """Return the cookie for a token of an address, None for any other text; the ticket is used up by this."""
+        if self.holder(value) is not None:
+            return value
         with self._lock:
             opens = hmac.compare_digest(value, self.ticket) and not self._used
             self._used |= opens
-        return opens
+        return next(iter(self._holders)) if opens else None
 
 
 class TooLarge(MedVQAError):
@@ -82,10 +91,11 @@ class _RefusedRequest(Exception):
 class Guard:
     """ASGI middleware that answers refused requests itself, and adds `HEADERS` to every answer."""
 
-    def __init__(self, app: ASGIApp, port: int, tokens: Tokens) -> None:
-        """`port`: the port of 127.0.0.1 at which the server is reached."""
+    def __init__(self, app: ASGIApp, port: int, tokens: Tokens, policy: bytes = POLICY) -> None:
+        """`port`: the port of 127.0.0.1 at which the server is reached. `policy`: content security policy of pages."""
         self._app = app
         self._tokens = tokens
+        self._headers = {**HEADERS, _POLICY_NAME: policy}
         self._cookie = f"medvqa-view-{port}".encode()
         names = [f"127.0.0.1:{port}", f"localhost:{port}"]
         if port == 80:
@@ -108,7 +118,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 started = True
                 kept = [(name, value) for name, value in message["headers"] if name.lower() not in HEADERS]
-                message = {**message, "headers": [*kept, *HEADERS.items()]}
+                message = {**message, "headers": [*kept, *self._headers.items()]}
             await send(message)
 
         try:
@@ -149,25 +159,30 @@ class Guard:
         if method in ("GET", "HEAD"):
             return
         if method != "PUT" or not _WRITTEN.fullmatch(scope["path"]):
-            raise _RefusedRequest(405, "Only reviews can be written here.", [(b"allow", b"GET, HEAD")])
+            raise _RefusedRequest(405, "Only reviews and readings can be written here.", [(b"allow", b"GET, HEAD")])
         if origin is None:
-            raise _RefusedRequest(403, "A review is saved by a page of this server alone.")
+            raise _RefusedRequest(403, "Only a page of this server can write here.")
         length = _one(scope["headers"], b"content-length")
         if length is not None and (not length.isdigit() or int(length[:12]) > LARGEST_BODY):
             raise _RefusedRequest(413, _TOO_LARGE)
 
     def _check_secret(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> None:
         """Check the cookie; exchange a token for one."""
-        known = any(self._tokens.is_cookie(value) for value in _cookies(headers, self._cookie))
+        known = next(
+            (value for value in _cookies(headers, self._cookie) if self._tokens.holder(value) is not None), None
+        )
         tokens = [part[6:] for part in scope["query_string"].split(b"&") if part.startswith(b"token=")]
         if scope["path"] == "/" and tokens:
             # The page is at a clean address, so that the token is in no history, bookmark or screenshot.
-            if known or (len(tokens) == 1 and self._tokens.exchange(tokens[0])):
-                value = self._cookie + b"=" + self._tokens.token + b"; HttpOnly; SameSite=Strict; Path=/"
+            # Another reader's address is exchanged in a browser that is known, too.
+            cookie = (self._tokens.exchange(tokens[0]) if len(tokens) == 1 else None) or known
+            if cookie is not None:
+                value = self._cookie + b"=" + cookie + b"; HttpOnly; SameSite=Strict; Path=/"
                 raise _RefusedRequest(303, "The address is /.", [(b"location", b"/"), (b"set-cookie", value)])
             raise _RefusedRequest(403, "This address is not valid: open the one that medvqa view printed.")
-        if not known:
+        if known is None:
             raise _RefusedRequest(403, "This browser is not known here: open the address that medvqa view printed.")
+        scope[HOLDER] = self._tokens.holder(known)
 
 
 def _one(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes | None:

@@ -45,14 +45,14 @@ class SavedReviews:
 
 def read(index: RunIndex) -> SavedReviews:
     """Read the reviews of a run folder. DataError if the file is damaged, a link, or too large."""
-    content = _content(index.folder)
+    content = content_of(index.folder / FILE)
     if not content:
-        return SavedReviews("", _tag(content))
+        return SavedReviews("", tag(content))
     digest, number = _of(content)
     if digest != index.answers_digest():
-        return SavedReviews("", _tag(content), number)
+        return SavedReviews("", tag(content), number)
     try:
-        return SavedReviews(content.decode("utf-8-sig"), _tag(content))
+        return SavedReviews(content.decode("utf-8-sig"), tag(content))
     except UnicodeDecodeError as error:
         raise DataError(f"{FILE} is no UTF-8 text: {error}") from None
 
@@ -66,9 +66,9 @@ def save(index: RunIndex, text: str, etag: str) -> str:
     content = text.encode("utf-8", "replace")
     folder, digest = index.folder, index.answers_digest()
     reviews.parse(io.BytesIO(content), "reviews", digest, index)
-    with _alone(folder):
-        before = _content(folder)
-        if _tag(before) != etag:
+    with alone(folder):
+        before = content_of(folder / FILE)
+        if tag(before) != etag:
             raise ReviewsChanged("The reviews of this run were changed meanwhile, in another tab or by somebody else.")
         if before and (earlier := _of(before)[0]) != digest:
             files.replace(folder / f"reviews-{_plain(earlier)}.jsonl", before, mode=_mode(folder))
@@ -76,24 +76,25 @@ def save(index: RunIndex, text: str, etag: str) -> str:
             files.replace(folder / FILE, content, mode=_mode(folder))
         else:
             (folder / FILE).unlink(missing_ok=True)
-    return _tag(content)
+    return tag(content)
 
 
-def _content(folder: Path) -> bytes:
-    path = folder / FILE
+def content_of(path: Path) -> bytes:
+    """Return what was saved, b"" for nothing (DataError)."""
     try:
         with files.reading(path, follow=False) as file:
             content = file.read(reviews.MAX_FILE + 1)
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise DataError(f"{FILE} cannot be read: {error.strerror}") from error
+        raise DataError(f"{path.name} cannot be read: {error.strerror}") from error
     if len(content) > reviews.MAX_FILE:
-        raise DataError(f"{FILE} is larger than {files.size(reviews.MAX_FILE)}, and no file of reviews")
+        raise DataError(f"{path.name} is larger than {files.size(reviews.MAX_FILE)}, and was not saved here")
     return content
 
 
-def _tag(content: bytes) -> str:
+def tag(content: bytes) -> str:
+    """Return the tag of a state of a file."""
     return sha256(content).hexdigest()[:32]
 
 
@@ -120,7 +121,7 @@ def _mode(folder: Path) -> int:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Keep other servers from saving within the block. The lock is on the folder itself: sessions do not use it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -26,7 +26,9 @@ import uvicorn
 
 from medvqa import printing
 from medvqa.items import UsageError
+from medvqa.readings.study_plan import StudyRecord
 from medvqa.session.registry import Registry
+from medvqa.view import studies
 from medvqa.view.app import Site, application
 from medvqa.view.connections import Connection
 from medvqa.view.drawing import Drawings
@@ -38,6 +40,8 @@ from medvqa.view.sources import Sources
 
 if TYPE_CHECKING:
     from types import FrameType
+
+    from starlette.types import ASGIApp
 
 HOST = "127.0.0.1"
 PREFIX = "medvqa-view-"
@@ -64,38 +68,54 @@ def serve(folder: Path, sources: Sources, registry: Registry, *, port: int = 0, 
         )
     with _listening(port) as listener, scratch() as temporary:
         site = Site(folders, indexes, Originals(sources, temporary, indexes), Drawings(sources))
-        tokens = Tokens(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
-        address = f"http://{HOST}:{listener.getsockname()[1]}/?token="
-        server = _ViewServer(site, listener, tokens)
-        gc.freeze()  # A search for cycles that walks over all modules takes 30 ms of a request.
+        token, ticket = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        tokens, place = Tokens(token, ticket), listener.getsockname()[1]
+        server = _ViewServer(lambda: Guard(application(site), place, tokens), listener, site)
         runs = "1 run" if number == 1 else f"{number:,} runs"
-        with _signals_raise():
-            try:
-                threading.Thread(target=server.run, name="server", daemon=True).start()
-                server.wait_until_ready()
-                shown = f"{address}{tokens.token.decode()}"
-                print(f"medvqa view: {runs} of {printing.line(str(folder))} at {shown} (Ctrl-C ends it)", flush=True)
-                if browser:
-                    threading.Thread(
-                        target=webbrowser.open, args=[address + tokens.ticket.decode()], daemon=True
-                    ).start()
-                server.wait_until_ended()
-            except KeyboardInterrupt:
-                pass  # This is how it is ended.
-            finally:
-                server.end()
+        address = f"http://{HOST}:{place}/?token="
+        said = f"medvqa view: {runs} of {printing.line(str(folder))} at {address}{token} (Ctrl-C ends it)"
+        _serve(server, said, address + ticket if browser else "")
+
+
+def serve_study(folder: Path, record: StudyRecord, *, port: int = 0) -> None:
+    """Serve the pages of a study folder, each to its reader, until Ctrl-C or SIGTERM (UsageError)."""
+    with _listening(port) as listener:
+        token_of = {reader: secrets.token_urlsafe(32) for reader in record.orders}
+        tokens, place = Tokens(token_of), listener.getsockname()[1]
+        server = _ViewServer(
+            lambda: Guard(studies.application(folder, record), place, tokens, studies.policy()), listener
+        )
+        addresses = (f"  {reader}: http://{HOST}:{place}/?token={token}" for reader, token in token_of.items())
+        _serve(server, "\n".join([f"medvqa view: {printing.line(str(folder))} (Ctrl-C ends it)", *addresses]))
+
+
+def _serve(server: _ViewServer, said: str, opened: str = "") -> None:
+    """Run a server until a signal ends it: say where it is, and open an address in the browser, if one is given."""
+    gc.freeze()  # A search for cycles that walks over all modules takes 30 ms of a request.
+    with _signals_raise():
+        try:
+            threading.Thread(target=server.run, name="server", daemon=True).start()
+            server.wait_until_ready()
+            print(said, flush=True)
+            if opened:
+                threading.Thread(target=webbrowser.open, args=[opened], daemon=True).start()
+            server.wait_until_ended()
+        except KeyboardInterrupt:
+            pass  # This is how it is ended.
+        finally:
+            server.end()
 
 
 class _ViewServer(uvicorn.Server):
     """Uvicorn without its own handling of signals. Its requests hold no exit up: they run in daemon threads."""
 
-    def __init__(self, site: Site, listener: socket.socket, tokens: Tokens) -> None:
+    def __init__(self, app: Callable[[], ASGIApp], listener: socket.socket, site: Site | None = None) -> None:
         self._site = site
         self._listener = listener
         self._ready, self._ended = threading.Event(), threading.Event()
         super().__init__(
             uvicorn.Config(
-                lambda: Guard(application(site), listener.getsockname()[1], tokens),
+                app,
                 factory=True,
                 loop="asyncio",
                 http=Connection,
@@ -130,7 +150,8 @@ class _ViewServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the drawing, then all connections."""
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # Requests that are cut off now are no errors.
-        self._site.drawings.close()
+        if self._site is not None:
+            self._site.drawings.close()
         await super().shutdown(sockets)
 
     @contextmanager
@@ -153,8 +174,9 @@ class _ViewServer(uvicorn.Server):
         """Stop serving; requests that are open then are left behind."""
         self.should_exit = True
         self.wait_until_ended(SECONDS + 0.5)
-        self._site.drawings.close()
-        self._site.originals.close()
+        if self._site is not None:
+            self._site.drawings.close()
+            self._site.originals.close()
 
 
 class _LogLine(logging.Formatter):

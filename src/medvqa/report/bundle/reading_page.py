@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from medvqa.report.bundle.questions import ImageHead
+from medvqa.report.bundle.images import ImageHead
 from medvqa.report.bundle.shape import Shape
 
 
@@ -24,6 +24,7 @@ class ReadingTask(Shape, frozen=True):
 
     benchmark: str
     item: str
+    """A code in place of the id (`readings.study_plan.StudyRecord`): ids tell keys and pairs."""
     kind: Literal["single_choice", "multiple_response", "judgment", "fill_in_the_blank", "short_answer"]
     question: str
     options: list[tuple[str, str]]

@@ -58,21 +58,28 @@ def history_page(rows: Sequence[DatedMeasure], left_out: Sequence[str]) -> bytes
     return b"".join(draw("History", bundle.of_history(history.sections(rows, left_out))))
 
 
-def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False) -> Iterator[bytes]:
-    """A page that opens offline, in pieces; `folder` allows images in files beside it."""
-    style, script = _asset(STYLE), _asset(SCRIPT)
+def policy(*, folder: bool = False, saves: bool = False) -> str:
+    """The content security policy of a page, as for `draw`."""
     # A file has no origin that 'self' could surely mean, hence both.
     source = "data: file: 'self'" if folder else "data:"
-    policy = (
-        f"default-src 'none'; img-src {source}; style-src 'sha256-{_digest(style)}'; "
-        f"script-src 'sha256-{_digest(script)}'; base-uri 'none'; form-action 'none'"
+    connects = " connect-src 'self';" if saves else ""
+    return (
+        f"default-src 'none';{connects} img-src {source}; style-src 'sha256-{_digest(_asset(STYLE))}'; "
+        f"script-src 'sha256-{_digest(_asset(SCRIPT))}'; base-uri 'none'; form-action 'none'"
     )
+
+
+def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False, saves: bool = False) -> Iterator[bytes]:
+    """A page that opens offline, in pieces.
+
+    `folder` allows images in files beside it. `saves`: a page that a server of this machine sent may send back to it.
+    """
     before, between, after = re.split(r"\$head|\$blocks", _asset(FRAME))
     texts = {
         "title": html.escape(visible(title)),
-        "policy": html.escape(policy),
-        "style": style,
-        "script": script,
+        "policy": html.escape(policy(folder=folder, saves=saves)),
+        "style": _asset(STYLE),
+        "script": _asset(SCRIPT),
         "licences": html.escape(_asset(LICENCES)),
     }
     yield Template(before).substitute(texts).encode("utf-8", "replace")

@@ -1,0 +1,180 @@
+"""The plan of a reader study or an expert review, and the study folder's record of who reads what."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from medvqa import decode, printing
+from medvqa.items import DataError, Item, UsageError, of_data
+from medvqa.readings import assigning
+from medvqa.readings.reading_file import MAX_READERS, Arm, Opinion, ReaderStudy, Reading, Task
+from medvqa.tables import people
+
+RECORD, JOINED, RECEIVED = "study.json", "readings.jsonl", "received"
+"""Files and a folder of a study folder."""
+LARGEST = 2**27
+"""Bytes of study.json."""
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+_USUAL = re.compile(r"(?i)(?:reader|reviewer|senior|junior|primary|resident|fellow|expert|final|radiologist|physician)")
+
+
+class ReadingPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The TOML file of `medvqa read PLAN.toml`."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    benchmarks: Annotated[list[str], msgspec.Meta(min_length=1)]
+    """Names, or TOML files as --benchmark takes them; a relative path starts at the plan's folder."""
+    readers: Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_READERS)]
+    """Codes."""
+    task: Task = "answer"
+    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """The most questions of each benchmark, with whole pairs."""
+    select: str = ""
+    """As --select."""
+    overlap: Annotated[int, msgspec.Meta(ge=1)] | Literal["all"] = "all"
+    """Readers of each question; "all" makes readers and questions crossed."""
+    seed: int = 0
+    sitting: Annotated[int, msgspec.Meta(ge=1)] = 40
+    """The most questions of a sitting."""
+    technique: Literal["mc", "ff"] = "mc"
+    """ff hides the options."""
+    confidence: bool = True
+    margin: Annotated[float, msgspec.Meta(gt=0, lt=100)] | None = None
+    """Non-inferiority margin of a model against the readers, in points."""
+    instructions: Annotated[str, msgspec.Meta(max_length=20_000)] = ""
+    arm: Arm = ""
+    opinions: str = ""
+    """For a final decision: the file of the reviewers' opinions, which the page shows without codes."""
+    keep_from: Annotated[int, msgspec.Meta(ge=1, le=10)] | None = None
+    """As --keep-from of `medvqa read revise`: a lower rating asks for removal."""
+
+
+class StudyRecord(msgspec.Struct, frozen=True):
+    """study.json: the study, the code of each question, and each reader's codes in order with their sittings.
+
+    Pages hold codes in place of ids: an id such as `glioma_07` tells the key, and `12/2` the pair. `benchmarks`: as
+    typed, with whole paths of files.
+    """
+
+    study: ReaderStudy
+    benchmarks: list[str]
+    questions: dict[str, tuple[str, str]]
+    orders: dict[str, list[tuple[str, int]]]
+
+
+def read_plan(path: Path) -> ReadingPlan:
+    """Return the plan in a file (UsageError)."""
+    plan = decode.decode(path, ReadingPlan)
+    for code in plan.readers:
+        if problem := _problem(code):
+            raise UsageError(printing.line(f"{path}: readers: {problem}; write codes such as R1, R2"))
+    folded = [code.casefold() for code in plan.readers]
+    if twice := next((code for code in plan.readers if folded.count(code.casefold()) > 1), None):
+        raise UsageError(f"{path}: readers: {twice} is there twice; each reader needs a code of their own")
+    if plan.overlap != "all" and plan.overlap > len(plan.readers):
+        raise UsageError(
+            f"{path}: overlap = {plan.overlap}: there are {len(plan.readers)} readers; write a number from 1 to "
+            f'{len(plan.readers)}, or overlap = "all"'
+        )
+    if plan.opinions and plan.task != "review":
+        raise UsageError(f'{path}: opinions belong to a final decision: write task = "review", or leave them out')
+    return plan
+
+
+def _problem(code: str) -> str:
+    """Return what is wrong with the code of a reader, "" for nothing."""
+    # The text itself may be the name of a person: no message repeats it.
+    if "@" in code:
+        return "a code looks like an e-mail address"
+    if _CODE.fullmatch(code) is None:
+        return "a code has other characters than letters, digits, - and _ (at most 40, the first a letter)"
+    rest = _USUAL.sub("", code)
+    if people.suspected(rest) or people.suspected(rest.title()):
+        return "a code looks like the name of a person, or a date"
+    return ""
+
+
+def record_of(
+    plan: ReadingPlan, benchmarks: Sequence[str], items: Sequence[Item], digests: Mapping[str, str]
+) -> StudyRecord:
+    """Assign the questions of a plan; `digests` are those of benchmarks, by name (UsageError)."""
+    overlap = len(plan.readers) if plan.overlap == "all" else plan.overlap
+    assigned = assigning.assign(items, plan.readers, overlap, plan.seed)
+    if idle := [reader for reader, places in assigned.items() if not places]:
+        raise UsageError(
+            f"{printing.some(idle, 100)}: no question is left for these readers; ask more questions (limit, select), "
+            "raise overlap, or name fewer readers"
+        )
+    codes = [_code(plan, digests[item.benchmark], item) for item in items]
+    orders = {
+        reader: [
+            (codes[place], sitting)
+            for place, sitting in assigning.ordered(items, places, plan.sitting, plan.seed, reader)
+        ]
+        for reader, places in assigned.items()
+    }
+    questions = {code: (item.benchmark, item.id) for code, item in zip(codes, items, strict=True)}
+    study = ReaderStudy(
+        task=plan.task,
+        name=plan.name,
+        plan=hashlib.sha256(msgspec.json.encode((plan, digests, orders), order="deterministic")).hexdigest(),
+        benchmarks=dict(digests),
+        readers=tuple(plan.readers),
+        assigned={reader: len(order) for reader, order in orders.items()},
+        margin=plan.margin,
+    )
+    return StudyRecord(study, list(benchmarks), questions, orders)
+
+
+def _code(plan: ReadingPlan, digest: str, item: Item) -> str:
+    content = "\0".join((str(plan.seed), plan.name, digest, item.benchmark, item.id))
+    return f"q-{hashlib.sha256(content.encode(errors='surrogatepass')).hexdigest()[:16]}"
+
+
+def stored(folder: Path) -> StudyRecord | None:
+    """Return the record of a study folder, None without one (UsageError)."""
+    advice = "Remove it, and type medvqa read PLAN.toml again"
+    record = decode.stored(folder / RECORD, StudyRecord, LARGEST, advice)
+    # Names of files are made of codes.
+    if record is not None and not all(map(_CODE.fullmatch, record.orders)):
+        raise UsageError(printing.line(f"{folder / RECORD} has codes that no plan may have. {advice}"))
+    return record
+
+
+def by_ids(
+    record: StudyRecord, file: ReaderStudy, lines: Sequence[Reading | Opinion], name: str
+) -> list[Reading | Opinion]:
+    """Return the readings of a file with ids in place of codes (DataError).
+
+    They must be of this plan, and of questions that are assigned to their readers. Tables of other programs may have
+    ids, and no benchmark if the study has one.
+    """
+    if file.plan not in ("", record.study.plan):
+        raise DataError(f"{name}: its readings are of another plan than {RECORD}: name its study folder by --study")
+    codes: dict[tuple[str, str], str] = {}
+    for code, (benchmark, id) in record.questions.items():
+        codes |= {(benchmark, id): code, (benchmark, code): code, ("", code): code}
+        if len(record.study.benchmarks) == 1:
+            codes["", id] = code
+    read_by = {reader: {code for code, _ in order} for reader, order in record.orders.items()}
+    translated: list[Reading | Opinion] = []
+    for line in lines:
+        own = read_by.get(line.reader)
+        if own is None:
+            known = decode.did_you_mean(line.reader, read_by)
+            raise DataError(f"{name}: no reader {decode.shown(line.reader)} is planned{known}")
+        if (line.benchmark, line.item) not in codes:
+            of = f" of {line.benchmark}" if line.benchmark else ""
+            raise DataError(f"{name}: the study has no question {of_data(decode.shown(line.item))}{printing.line(of)}")
+        code = codes[line.benchmark, line.item]
+        benchmark, id = record.questions[code]
+        if code not in own:
+            raise DataError(f"{name}: question {of_data(decode.shown(id))} is not assigned to {line.reader}")
+        translated.append(msgspec.structs.replace(line, benchmark=benchmark, item=id))
+    return translated
