@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import PIL.Image
     import PIL.ImageFile
 
-    from medvqa.medical.series import Slice
+    from medvqa.medical.series import SeriesSlice
 
 MAX_BYTES = 256 * 2**20
 """Largest image that is read, in bytes as stored in its format."""
@@ -321,7 +321,7 @@ class Image:
         view = views.parse(self.view)
         return bool(view.by) and view.axis is None and self._is_whole_file
 
-    def _slices(self) -> list[Slice]:
+    def _slices(self) -> list[SeriesSlice]:
         """The slices of a series that the view names (DataError)."""
         from medvqa.medical import decoder_process
 
@@ -493,7 +493,7 @@ class Image:
         return Image(BLANK, digest=content, blank=True, size=size)
 
 
-def _digest_of(slices: Sequence[Slice]) -> str:
+def _digest_of(slices: Sequence[SeriesSlice]) -> str:
     """The SHA-256 (hex) of the file of a slice; of those of several, one of their digests."""
     digests = [_streamed_digest(path, *medical.stamp(path)) for path in dict.fromkeys(one.path for one in slices)]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()

@@ -522,7 +522,7 @@ def test_a_decoder_that_hangs_or_crashes_ends_one_picture(
     start = (
         "import json, os, sys, time; sys.path[:] = json.loads(sys.argv[1]); "
         "from medvqa.medical import decoder_process, dicom; "
-        f"decoder_process.SECONDS = {seconds}; dicom.header_of = lambda file, keywords: {decoder}; decoder_process.serve()"
+        f"decoder_process.SECONDS = {seconds}; dicom.header_of = lambda *_: {decoder}; decoder_process.serve()"
     )
     with monkeypatch.context() as patch:
         patch.setattr(decoder_process, "_child", child_process.Child("", isolated=True))

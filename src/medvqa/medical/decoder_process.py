@@ -20,7 +20,7 @@ from medvqa import child_process, medical
 from medvqa.child_process import Child, ChildEnded
 from medvqa.medical import series, windows
 from medvqa.medical.errors import MedicalError
-from medvqa.medical.series import FrameHeader, Slice
+from medvqa.medical.series import FrameHeader, SeriesSlice
 from medvqa.medical.views import ImageView, parse
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _asked(request: _Request, data: bytes, most: int) -> tuple[_Reply, bytes]:
     return reply, content
 
 
-def slices(path: str, view: ImageView) -> list[Slice]:
+def slices(path: str, view: ImageView) -> list[SeriesSlice]:
     """Return the slices that a view of a folder or file names; its headers are read once (MedicalError, OSError)."""
     return series.slices(_indexed(path, medical.stamp(path)), path, view)
 
@@ -119,7 +119,7 @@ def _indexed(path: str, stamp: tuple[int, int]) -> tuple[FrameHeader, ...]:
 
 
 def of_slices(
-    named: Sequence[Slice],
+    named: Sequence[SeriesSlice],
     view: ImageView,
     *,
     window: tuple[float, float] | None,

@@ -74,7 +74,7 @@ class FrameHeader(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class SeriesSlice:
     """A picture of a series: its file, the number of its frame (0: the file has one), and its place in words."""
 
     path: str
@@ -177,7 +177,7 @@ def _whole(value: Any) -> int | None:
 # Slices
 
 
-def slices(pictures: Sequence[FrameHeader], path: str, view: ImageView) -> list[Slice]:
+def slices(pictures: Sequence[FrameHeader], path: str, view: ImageView) -> list[SeriesSlice]:
     """Return the slices that a view names, in its order (MedicalError, which quotes nothing of a header but numbers).
 
     `pictures` are those of the folder or file `path` (`index`).
@@ -197,7 +197,7 @@ def slices(pictures: Sequence[FrameHeader], path: str, view: ImageView) -> list[
         elif stack is not None:
             picture = stack.at_position(float(place), place) if view.by == "position" else stack.at(int(place))
         found.append(
-            Slice(
+            SeriesSlice(
                 os.path.join(path, picture.file) if picture.file else path,
                 picture.frame,
                 ", ".join(filter(None, _words(picture, stack))),
