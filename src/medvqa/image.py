@@ -13,7 +13,7 @@ import io
 import math
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -27,6 +27,8 @@ from medvqa.medical import MedicalError, views, windows
 if TYPE_CHECKING:
     import PIL.Image
     import PIL.ImageFile
+
+    from medvqa.medical.series import SeriesSlice
 
 MAX_BYTES = 256 * 2**20
 """Largest image that is read, in bytes as stored in its format."""
@@ -308,6 +310,28 @@ class Image:
         except (DataError, MedicalError, OSError):
             return ""
 
+    @property
+    def is_there(self) -> bool:
+        """Whether its file is there; of a slice of a series, its folder."""
+        return os.path.isfile(self.path) or (self._is_of_series and os.path.isdir(self.path))
+
+    @property
+    def _is_of_series(self) -> bool:
+        """Whether the view names slices of a DICOM series: those of a volume have an axis."""
+        view = views.parse(self.view)
+        return bool(view.by) and view.axis is None and self._is_whole_file
+
+    def _slices(self) -> list[SeriesSlice]:
+        """The slices of a series that the view names (DataError)."""
+        from medvqa.medical import decoder_process
+
+        try:
+            return decoder_process.slices(self.path, views.parse(self.view))
+        except MedicalError as error:
+            raise DataError(f"image {self.name}: {error}") from None
+        except OSError as error:
+            raise DataError(f"image {self.name}: cannot be read: {error.strerror}") from None
+
     @contextmanager
     def _opened_file(self) -> Iterator[tuple[medical.Medical, BinaryIO | None]]:
         """Yield the kind and the open file of a medical image (DataError).
@@ -321,9 +345,11 @@ class Image:
             with ExitStack() as stack:
                 head = b""
                 # `_stored` has the errors of a missing file.
+                of_folder = self._is_of_series and os.path.isdir(self.path)
+                path = Path(self._slices()[0].path if of_folder else self.path)
                 with suppress(OSError):
-                    if Path(self.path).is_file():
-                        file = stack.enter_context(Path(self.path).open("rb"))
+                    if path.is_file():
+                        file = stack.enter_context(path.open("rb"))
                         head = file.read(medical.HEAD)
                 kind = self._kind(head, view) if head else ""
                 yield (kind, file) if kind else ("", None)
@@ -344,26 +370,39 @@ class Image:
     def _rendered(self, kind: medical.Medical, file: BinaryIO) -> tuple[PIL.Image.Image, str]:
         """Return the picture of a medical file, and what `pictured` says of it (DataError)."""
         within = isinstance(file, io.BytesIO)
+        view = views.parse(self.view)
+        named = self._slices() if kind == "dicom" and self._is_of_series else []
+        if kind == "dicom" and view.by and view.axis is None and not named:
+            raise DataError(f"image {self.name}: slices are named in a folder or a file, not in a cell of a table")
         if self.digest and not within:
             status = os.fstat(file.fileno())
-            if _streamed_digest(self.path, status.st_size, status.st_mtime_ns) != self.digest:
+            now = _digest_of(named) if named else _streamed_digest(self.path, status.st_size, status.st_mtime_ns)
+            if now != self.digest:
                 raise DataError(f"image {self.name}: the file has changed since it was indexed")
         from medvqa.medical import decoder_process
 
         try:
-            picture = decoder_process.picture(
-                file,
-                "" if within else self.path,
-                kind,
-                views.parse(self.view),
-                window=self.window,
-                burned_in=self.allow_burned_in,
-                max_pixels=MAX_PIXELS,
+            picture = (
+                decoder_process.of_slices(
+                    named, view, window=self.window, burned_in=self.allow_burned_in, max_pixels=MAX_PIXELS
+                )
+                if named
+                else decoder_process.picture(
+                    file,
+                    "" if within else self.path,
+                    kind,
+                    view,
+                    window=self.window,
+                    burned_in=self.allow_burned_in,
+                    max_pixels=MAX_PIXELS,
+                )
             )
             shown = str(picture.info.pop(windows.SHOWN, ""))
             return picture.convert("RGB"), shown
         except MedicalError as error:
             raise DataError(f"image {self.name}: {error}") from None
+        except OSError as error:
+            raise DataError(f"image {self.name}: cannot be read: {error.strerror}") from None
 
     def _stored(self) -> bytes:
         """Return the bytes of the image as stored, with base64 undone; see `read`."""
@@ -405,6 +444,8 @@ class Image:
         """Return the SHA-256 (hex) of the stored bytes; reads the file only if `digest` is unknown."""
         if self.digest:
             return self.digest
+        if self._is_of_series and os.path.isdir(self.path):
+            return _digest_of(self._slices())
         if self._is_whole_file and os.path.isfile(self.path):
             status = os.stat(self.path)
             # Slides and volumes are not held in memory; whether another large file is shown is up to `pil`.
@@ -420,8 +461,7 @@ class Image:
         if self.digest:
             return self
         try:
-            status = os.stat(self.path)
-            return replace(self, digest=_digest(self, status.st_size, status.st_mtime_ns))
+            return replace(self, digest=_digest(self, *medical.stamp(self.path)))
         except (DataError, OSError):
             return self
 
@@ -447,11 +487,16 @@ class Image:
         pinned = self.pinned()
         content = f"blank {pinned.digest or pinned.name}"
         try:
-            status = os.stat(self.path)
-            size = _size(pinned, status.st_size, status.st_mtime_ns)
+            size = _size(pinned, *medical.stamp(self.path))
         except (DataError, OSError):
             return Image(self.name, digest=content, blank=True)
         return Image(BLANK, digest=content, blank=True, size=size)
+
+
+def _digest_of(slices: Sequence[SeriesSlice]) -> str:
+    """The SHA-256 (hex) of the file of a slice; of those of several, one of their digests."""
+    digests = [_streamed_digest(path, *medical.stamp(path)) for path in dict.fromkeys(one.path for one in slices)]
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def inside(folder: Path, relative: str, *, where: str, named: str = "the data folder") -> Path:

@@ -522,7 +522,7 @@ def test_a_decoder_that_hangs_or_crashes_ends_one_picture(
     start = (
         "import json, os, sys, time; sys.path[:] = json.loads(sys.argv[1]); "
         "from medvqa.medical import decoder_process, dicom; "
-        f"decoder_process.SECONDS = {seconds}; dicom._header = lambda file: {decoder}; decoder_process.serve()"
+        f"decoder_process.SECONDS = {seconds}; dicom.header_of = lambda *_: {decoder}; decoder_process.serve()"
     )
     with monkeypatch.context() as patch:
         patch.setattr(decoder_process, "_child", child_process.Child("", isolated=True))
@@ -704,7 +704,9 @@ def test_a_medical_file_may_lie_within_another(tmp_path: Path) -> None:
     image = Image("row 1?range=0,4095", str(tmp_path / "table"), cell=TextCell(2, length))
     assert (np.asarray(image.pil())[:, :, 0] == np.rint(CT / 4095 * 255)).all()
     slide = Image("row 2?region=0,0,1,1", str(tmp_path / "table"), cell=TextCell(2, length))
-    assert error_of(slide).endswith("?region=: this is a DICOM file, which has window, range, frame")
+    assert "?region=: this is a DICOM file, which has window, range, frame" in error_of(slide)
+    inner = Image("row 3?slice=1", str(tmp_path / "table"), cell=TextCell(2, length))
+    assert error_of(inner).endswith("slices are named in a folder or a file, not in a cell of a table")
 
 
 def error_of(image: Image) -> str:

@@ -225,7 +225,7 @@ def _with_images(
             f"{f', the first: {other[0]}' if public else ''}. Name another folder with --data=DIR, {blind}"
         )
     shown = {image for item in items.values() for image in item.images}
-    if missing := sorted(image.name for image in shown if not Path(image.path).is_file()):
+    if missing := sorted(image.name for image in shown if not image.is_there):
         first = f", the first: {missing[0]}" if public else ""
         raise UsageError(f"{name}: {len(missing)} images are missing{first}. Put them there, {blind}")
     return items

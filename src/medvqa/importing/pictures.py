@@ -123,9 +123,9 @@ def _opened(image: Image, walked: _Walked | None) -> PIL.Image.Image | tuple[str
     if image.cell is None:
         path = Path(image.path)
         try:
-            if path.is_dir():
-                return "image_folder", f"{shown} is a folder", "write the path of a file"
-            if not path.is_file():
+            if path.is_dir() and not image.is_there:
+                return "image_folder", f"{shown} is a folder", "write the path of a file, or name a slice: ?slice=1"
+            if not image.is_there:
                 advice = walked.advice(name) if walked is not None else PUT_THERE
                 return MISSING, f"{NO_IMAGE}{shown}", advice
             if not os.path.getsize(path):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from medvqa import medical
 from medvqa.items import Image
 from medvqa.likeness.pictures import BITS, Fingerprint, of_image
 from medvqa.tables import cached
@@ -96,8 +97,7 @@ def _states(images: Sequence[Image]) -> list[tuple[int, int]]:
     for image in images:
         if image.path not in known:
             try:
-                status = os.stat(image.path)
-                known[image.path] = status.st_size, status.st_mtime_ns
+                known[image.path] = medical.stamp(image.path)
             except (OSError, ValueError):
                 known[image.path] = -1, 0
     return [known[image.path] for image in images]

@@ -1,8 +1,8 @@
 """DICOM files, NIfTI volumes and slides -> pictures of 8 bits, without their headers.
 
 `views` reads a reference such as `x.dcm?window=lung`; `windows` maps raw values to grey; `dicom`, `volumes` and
-`slides` have one kind of file each. Only pixels leave this room: no error quotes a header, and no library's message is
-passed on.
+`slides` have one kind of file each; `series` finds a slice in a folder of DICOM files. Only pixels leave this room: no
+error quotes a header, and no library's message is passed on.
 
 Files are not trusted, and the decoders are C and C++ libraries, some of which abort or hang on damaged files:
 `decoder_process` runs them in a process of its own, whose memory and time are limited once for all of them. Decoders
@@ -11,7 +11,10 @@ check only what they can name: the size of a file, of a picture and of a header.
 
 from __future__ import annotations
 
+import hashlib
 import io
+import os
+import stat
 import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, Literal
@@ -61,6 +64,17 @@ def _is_nifti(head: bytes) -> bool:
     if head[344:348] == b"n+1\0":
         return head[:4] in (b"\x5c\1\0\0", b"\0\0\1\x5c")
     return head[4:8] == b"n+2\0" and head[:4] in (b"\x1c\2\0\0", b"\0\0\2\x1c")
+
+
+def stamp(path: str) -> tuple[int, int]:
+    """Return size and time of change of a file; of a folder, numbers that change with any of its files (OSError)."""
+    status = os.stat(path)
+    if not stat.S_ISDIR(status.st_mode):
+        return status.st_size, status.st_mtime_ns
+    with os.scandir(path) as entries:
+        files = sorted((e.name, s.st_size, s.st_mtime_ns) for e in entries for s in [e.stat(follow_symlinks=False)])
+    seen = hashlib.sha256(repr(files).encode("utf-8", "surrogatepass")).digest()
+    return sum(size for _, size, _ in files), int.from_bytes(seen[:8])
 
 
 def picture(

@@ -9,14 +9,18 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 import msgspec
 
 from medvqa import child_process, medical
 from medvqa.child_process import Child, ChildEnded
-from medvqa.medical import windows
+from medvqa.medical import series, windows
 from medvqa.medical.errors import MedicalError
+from medvqa.medical.series import FrameHeader, SeriesSlice
 from medvqa.medical.views import ImageView, parse
 
 if TYPE_CHECKING:
@@ -33,24 +37,29 @@ _Side = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """A picture that is asked for, as by `medical.picture`; the bytes of the file follow if it has no path."""
+    """A picture that is asked for, as by `medical.picture`; the bytes of the file follow if it has no path.
+
+    `index`: the pictures of a series are asked for, as by `series.index`; all but the path is then empty.
+    """
 
     path: bytes
-    kind: medical.Medical
-    view: str
-    window: tuple[float, float] | None
-    burned_in: bool
-    max_pixels: int
+    kind: medical.Medical = "dicom"
+    view: str = ""
+    window: tuple[float, float] | None = None
+    burned_in: bool = False
+    max_pixels: int = 0
+    index: bool = False
 
 
 class _Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A picture, whose pixels follow, or an error; `shown` is as in `windows.SHOWN`."""
+    """A picture, whose pixels follow, the pictures of a series, or an error; `shown` is as in `windows.SHOWN`."""
 
     error: str = ""
     mode: Literal["L", "RGB"] = "L"
     width: _Side = 1
     height: _Side = 1
     shown: str = ""
+    pictures: tuple[FrameHeader, ...] = ()
 
 
 _child = Child(__name__, isolated=True)
@@ -73,15 +82,7 @@ def picture(
     # The working folder of the process is that of its start.
     place = os.fsencode(os.path.abspath(path)) if path else b""
     request = _Request(place, kind, view.text, window, burned_in, max_pixels)
-    try:
-        reply, content = _child.ask(request, _Reply, data, most=max(_BYTES.values()) * max_pixels)
-    except ChildEnded as ended:
-        late = ended.code == -signal.SIGALRM
-        raise MedicalError(f"its decoder took longer than {SECONDS} s" if late else CRASHED) from None
-    except OSError as error:
-        raise MedicalError(f"the process that reads it cannot be started: {error.strerror}") from None
-    if reply.error:
-        raise MedicalError(" ".join(reply.error.split())[:1000])
+    reply, content = _asked(request, data, most=max(_BYTES.values()) * max_pixels)
     pixels = reply.width * reply.height
     if pixels > max_pixels or len(content) != pixels * _BYTES[reply.mode]:
         _child.stop()
@@ -92,6 +93,70 @@ def picture(
     return picture
 
 
+def _asked(request: _Request, data: bytes, most: int) -> tuple[_Reply, bytes]:
+    """Return a reply of the process (MedicalError)."""
+    try:
+        reply, content = _child.ask(request, _Reply, data, most=most)
+    except ChildEnded as ended:
+        late = ended.code == -signal.SIGALRM
+        raise MedicalError(f"its decoder took longer than {SECONDS} s" if late else CRASHED) from None
+    except OSError as error:
+        raise MedicalError(f"the process that reads it cannot be started: {error.strerror}") from None
+    if reply.error:
+        raise MedicalError(" ".join(reply.error.split())[:1000])
+    return reply, content
+
+
+def slices(path: str, view: ImageView) -> list[SeriesSlice]:
+    """Return the slices that a view of a folder or file names; its headers are read once (MedicalError, OSError)."""
+    return series.slices(_indexed(path, medical.stamp(path)), path, view)
+
+
+@lru_cache(maxsize=64)
+def _indexed(path: str, stamp: tuple[int, int]) -> tuple[FrameHeader, ...]:
+    """The pictures of a series, for each state of its files."""
+    return _asked(_Request(os.fsencode(os.path.abspath(path)), index=True), b"", most=0)[0].pictures
+
+
+def of_slices(
+    named: Sequence[SeriesSlice],
+    view: ImageView,
+    *,
+    window: tuple[float, float] | None,
+    burned_in: bool,
+    max_pixels: int,
+) -> PIL.Image.Image:
+    """Return the picture of a slice, or of several side by side, each with the same window (MedicalError, OSError)."""
+    columns, rows = view.montage or (1, 1)
+    drawn = []
+    for one in named:
+        alone = replace(view, frame=one.frame or None, places=view.places[:1], montage=None)
+        with open(one.path, "rb") as file:
+            limit = max_pixels // (columns * rows)
+            of = picture(file, one.path, "dicom", alone, window=window, burned_in=burned_in, max_pixels=limit)
+        drawn.append((of, str(of.info.pop(windows.SHOWN, ""))))
+    shown = {words for _, words in drawn}
+    if len(shown) > 1:
+        raise MedicalError("its slices have windows of their own; type one for all: ?window=CENTRE,WIDTH")
+    if len({of.size for of, _ in drawn}) > 1:
+        raise MedicalError("its slices have different sizes; name one alone")
+    whole = drawn[0][0] if view.montage is None else _montage([of for of, _ in drawn], columns, rows)
+    places = "; ".join(one.words for one in named)
+    whole.info[windows.SHOWN] = windows.described(places, shown.pop()) if places else shown.pop()
+    return whole
+
+
+def _montage(pictures: Sequence[PIL.Image.Image], columns: int, rows: int) -> PIL.Image.Image:
+    """Return one picture of slices of one size, from the upper left, row by row; places without one are black."""
+    import PIL.Image
+
+    width, height = pictures[0].size
+    whole = PIL.Image.new(pictures[0].mode, (columns * width, rows * height))
+    for place, picture in enumerate(pictures):
+        whole.paste(picture, (place % columns * width, place // columns * height))
+    return whole
+
+
 def serve() -> None:
     """Draw pictures until the input ends, in the child process."""
     child_process.answer_all(_Request, _answer, most=sys.maxsize, memory=MEMORY, seconds=SECONDS)
@@ -100,6 +165,8 @@ def serve() -> None:
 def _answer(request: _Request, data: bytes) -> tuple[_Reply, bytes]:
     path = os.fsdecode(request.path)
     try:
+        if request.index:
+            return _Reply(pictures=tuple(series.index(path))), b""
         with open(path, "rb") if path else io.BytesIO(data) as file:
             drawn = medical.picture(
                 file,

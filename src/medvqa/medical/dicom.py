@@ -1,16 +1,17 @@
 """DICOM files -> pictures: PS3.3 C.7.6.3 (pixels), C.11.1 (modality LUT), C.11.2 (VOI LUT).
 
 Only the elements of TAGS are read from a header: names of patients are never in memory. Overlays, shutters and
-presentation states are not drawn. Pixels are not resampled to square ones.
+presentation states are not drawn. Pixels are resampled to square ones for slices of a series alone (`series`).
 """
 
 from __future__ import annotations
 
 import importlib.util
 import logging
+import math
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -90,7 +91,7 @@ def picture(
 ) -> PIL.Image.Image:
     """Return one frame of a DICOM file (MedicalError, and any other exception for a damaged file)."""
     with _settings():
-        header = _header(file)
+        header = header_of(file, TAGS)
         if not burned_in and _said(header) == "YES":
             raise MedicalError(
                 "its header says that annotation is burnt into the pixels (BurnedInAnnotation = YES), which may name "
@@ -104,21 +105,41 @@ def picture(
             tags = _tags(header, number)
             levels, applied = _levels(raw, header, tags, view, window)
             grey = windows.grey(levels)
-            grey.info[windows.SHOWN] = windows.described(applied, _spacing(tags))
+            spacing = _spacing(tags)
+            if view.by and (shown := _square(grey, *_spacings(tags)[1])) is not grey:
+                grey, spacing = shown, f"{spacing}, shown with square pixels"
+            grey.info[windows.SHOWN] = windows.described(applied, spacing)
             return grey
         if window is not None:
             raise MedicalError("a window is for grey images, and this one has colours; remove it")
         return _coloured(raw, header, photometric)
 
 
-def _spacing(tags: Any) -> str:
-    """Return the spacing of the rows and columns of a frame in words; "" if it is not known."""
+def _spacings(tags: Any) -> tuple[str, tuple[float, float]]:
+    """Return the spacing of the rows and columns of a frame, and the element that has it; "" and zeros without any."""
     for keyword in _SPACINGS:
         values = tags.get(keyword)
         if values is not None and not isinstance(values, str) and len(values) == 2:
-            spacing = windows.spaced(float(values[0]), float(values[1]))
-            return f"{spacing} at the detector" if spacing and keyword != "PixelSpacing" else spacing
-    return ""
+            return keyword, (float(values[0]), float(values[1]))
+    return "", (0.0, 0.0)
+
+
+def _spacing(tags: Any) -> str:
+    """Return the spacing of the rows and columns of a frame in words; "" if it is not known."""
+    keyword, sizes = _spacings(tags)
+    spacing = windows.spaced(*sizes) if keyword else ""
+    return f"{spacing} at the detector" if spacing and keyword != "PixelSpacing" else spacing
+
+
+def _square(picture: PIL.Image.Image, rows: float, columns: float) -> PIL.Image.Image:
+    """Return a picture with square pixels, of the smaller of the two spacings of its rows and columns in mm."""
+    import PIL.Image
+
+    if not (rows > 0 and columns > 0) or math.isclose(rows, columns, rel_tol=0.01):
+        return picture
+    least = min(rows, columns)
+    size = round(picture.width * columns / least), round(picture.height * rows / least)
+    return picture.resize(size, PIL.Image.Resampling.BILINEAR)
 
 
 def signs(file: BinaryIO) -> Signs:
@@ -127,7 +148,7 @@ def signs(file: BinaryIO) -> Signs:
     Suspected: ultrasound, secondary captures and other pictures of a screen, unless the header says NO.
     """
     with reading("dicom"), _settings():
-        header = _header(file)
+        header = header_of(file, TAGS)
         said = _said(header)
         captured = _text(header, "SOPClassUID").startswith("1.2.840.10008.5.1.4.1.1.7")
         screen = captured or _text(header, "Modality") in ("US", "IVUS", "SC", "OT")
@@ -152,8 +173,8 @@ def _settings() -> Iterator[None]:
 # Headers
 
 
-def _header(file: BinaryIO) -> Any:
-    """Return the elements of TAGS."""
+def header_of(file: BinaryIO, keywords: Sequence[str]) -> Any:
+    """Return the elements with these keywords, of those above the pixels (MedicalError)."""
     from pydicom.datadict import tag_for_keyword
     from pydicom.filereader import read_partial
 
@@ -178,7 +199,7 @@ def _header(file: BinaryIO) -> Any:
             "gdcmconv --raw"
         )
     file.seek(0)
-    return read_partial(file, stop_when=ends, specific_tags=[tag_for_keyword(keyword) for keyword in TAGS])
+    return read_partial(file, stop_when=ends, specific_tags=[tag_for_keyword(keyword) for keyword in keywords])
 
 
 def _syntax(file: BinaryIO) -> str:

@@ -1,4 +1,4 @@
-"""References to a picture within a medical file: `x.dcm?window=lung`, `v.nii.gz?axis=2&slice=40`.
+"""References to a picture within a medical file: `x.dcm?window=lung`, `v.nii.gz?axis=2&slice=40`, `SER01/?instance=40`.
 
 A reference is the path of a file, then `?` and parts joined by `&`. The text after the last `?` is such a list only if
 every part has the form word=value, and one word is in PARTS or the file's name ends in one of SUFFIXES. Else it belongs
@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
+from typing import Any
 
 from medvqa.medical import windows
 from medvqa.medical.errors import MedicalError
@@ -17,6 +19,7 @@ from medvqa.medical.errors import MedicalError
 _PARTS = re.compile(r"[a-z][a-z-]*=[^&?/]*(?:&[a-z][a-z-]*=[^&?/]*)*")
 _NUMBER = re.compile(r"[+-]?(?:\d{1,12}(?:\.\d{0,12})?|\.\d{1,12})")
 _COUNT = re.compile(r"\d{1,9}")
+_SHAPE = re.compile(r"([1-9]\d?)x([1-9]\d?)")
 MAX_SIDE = 2**14
 """Longest side in pixels of a resized region."""
 SLIDES = (".svs", ".ndpi", ".scn", ".bif", ".svslide", ".mrxs", ".vms", ".vmu", ".czi")
@@ -24,13 +27,17 @@ SUFFIXES = (".dcm", ".dicom", ".nii", ".nii.gz", *SLIDES)
 DISPLAYS = ("radiological", "neurological")
 """Left-right conventions of NIfTI slices, the default first."""
 _OF: dict[str, tuple[str, ...]] = {
-    "dicom": ("window", "range", "frame"),
+    "dicom": ("window", "range", "frame", "instance", "position", "slice", "series", "montage"),
     "nifti": ("window", "range", "axis", "slice", "volume", "display"),
     "slide": ("region", "level", "size"),
     "": ("window", "range"),
 }
 """The parts of a reference by kind of file."""
-PARTS = ("window", "range", "frame", "axis", "slice", "volume", "display", "region", "level", "size")
+PARTS = tuple(dict.fromkeys(part for parts in _OF.values() for part in parts))
+PLACES = ("instance", "position", "slice")
+"""The parts that name slices of a DICOM series. Several values are several pictures, or one with `montage`."""
+MAX_PLACES = 64
+"""Slices of a montage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +45,30 @@ class ImageView:
     """The picture within a file.
 
     `named` is the name of a window in Hounsfield units, "" without one; `window` holds the values shown as black and
-    white. `frame` counts from 1, `slice` and `volume` from 0. `axis`: 0 from left to right, 1 from posterior to
-    anterior, 2 from inferior to superior. `region`: x, y, width and height in pixels of the largest level.
+    white. `frame` counts from 1, `volume` from 0. `axis`: 0 from left to right, 1 from posterior to anterior, 2 from
+    inferior to superior. `region`: x, y, width and height in pixels of the largest level. `places`: the slices, as they
+    are typed, by one of PLACES (`by`): numbers, from 1 in a DICOM series and from 0 in a volume, or mm. `montage`:
+    columns and rows.
     """
 
     window: tuple[float, float] | None = None
     named: str = ""
     frame: int | None = None
     axis: int | None = None
-    slice: int | None = None
     volume: int | None = None
     display: str = ""
     region: tuple[int, int, int, int] | None = None
     level: int | None = None
     size: int | None = None
+    by: str = ""
+    places: tuple[str, ...] = ()
+    series: int | None = None
+    montage: tuple[int, int] | None = None
+
+    @property
+    def slice(self) -> int | None:
+        """The one slice of a volume."""
+        return int(self.places[0]) if self.by == "slice" and len(self.places) == 1 else None
 
     @property
     def text(self) -> str:
@@ -60,12 +77,14 @@ class ImageView:
             "window": self.named,
             "frame": self.frame,
             "axis": self.axis,
-            "slice": self.slice,
+            self.by: ",".join(self.places),
             "volume": self.volume,
             "display": self.display or (DISPLAYS[0] if self.axis is not None else ""),
             "region": None if self.region is None else ",".join(map(str, self.region)),
             "level": self.level,
             "size": self.size,
+            "series": self.series,
+            "montage": None if self.montage is None else "x".join(map(str, self.montage)),
         }
         return "&".join(f"{name}={value}" for name, value in parts.items() if value not in (None, ""))
 
@@ -103,7 +122,7 @@ def parse(parts: str) -> ImageView:
         if name in values:
             raise MedicalError(f"?{name}= is there twice")
         values[name] = value
-    for one, other in (("window", "range"), ("level", "size")):
+    for one, other in (("window", "range"), ("level", "size"), *combinations(PLACES, 2), ("frame", "instance")):
         if one in values and other in values:
             raise MedicalError(f"?{one}= and ?{other}= say the same thing twice; drop one of them")
     if "region" not in values and (without := [name for name in ("level", "size") if name in values]):
@@ -124,13 +143,44 @@ def parse(parts: str) -> ImageView:
         named=named,
         frame=frame,
         axis=axis,
-        slice=_count(values, "slice"),
         volume=_count(values, "volume"),
         display=values.get("display", ""),
         region=_region(values),
         level=_count(values, "level"),
         size=size,
+        **_series(values),
     )
+
+
+def each(reference: str) -> list[str]:
+    """Return a reference to each picture that one names: several slices without a montage are several pictures."""
+    path, parts = split(reference)
+    listed = [part.partition("=") for part in parts.split("&")]
+    if not any(name in PLACES and "," in value for name, _, value in listed) or any(n == "montage" for n, *_ in listed):
+        return [reference]
+    values = next(value.split(",") for name, _, value in listed if name in PLACES and "," in value)
+
+    def alone(value: str) -> str:
+        return "&".join(f"{name}={value if name in PLACES else own}" for name, _, own in listed)
+
+    return [f"{path}?{alone(value)}" for value in dict.fromkeys(values)]
+
+
+def _series(values: dict[str, str]) -> dict[str, Any]:
+    """The fields of a view that are about a series."""
+    by = next((name for name in PLACES if name in values), "")
+    places = tuple(values[by].split(",")) if by else ()
+    form = _NUMBER if by == "position" else _COUNT
+    if not all(map(form.fullmatch, places)) or len(places) > MAX_PLACES:
+        what = "mm along the normal of the slices" if by == "position" else "a whole number"
+        raise MedicalError(f"?{by}=: {what}, or several with commas, at most {MAX_PLACES}")
+    shape = _SHAPE.fullmatch(values.get("montage", ""))
+    if "montage" in values and (shape is None or not 1 < len(places) <= int(shape[1]) * int(shape[2])):
+        raise MedicalError("?montage=COLUMNSxROWS goes with slices that fit, such as slice=10,20,30&montage=3x1")
+    if len(places) > 1 and shape is None:
+        raise MedicalError(f"?{by}= with several slices is one picture with &montage=COLUMNSxROWS")
+    montage = None if shape is None else (int(shape[1]), int(shape[2]))
+    return {"by": by, "places": places, "series": _count(values, "series"), "montage": montage}
 
 
 def _window(values: dict[str, str]) -> tuple[str, tuple[float, float] | None]:

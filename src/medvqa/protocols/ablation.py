@@ -84,7 +84,7 @@ def common_names(images: Iterable[Image]) -> dict[Image, str]:
     names = {image: image.digest or image.file for image in distinct}
     by_size: defaultdict[int, list[Image]] = defaultdict(list)
     for image in distinct:
-        if not image.digest and Path(image.path).is_file():
+        if not image.digest and image.is_there:
             cell, size = image.cell, Path(image.path).stat().st_size
             by_size[cell.length if isinstance(cell, TextCell) else size].append(image)
     for alike in by_size.values():

@@ -13,7 +13,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from medvqa.items import CHOICE_KINDS, DataError, Image, Item, Prompt, Shot, Technique, UsageError
@@ -241,7 +240,7 @@ def _image_links(images: Iterable[Image]) -> dict[Image, tuple[str, ...]]:
     if any(image.digest for image in distinct):
         # Some data sets have digests, others have files: compare their bytes.
         for image in distinct:
-            if contents[image] == image.file and Path(image.path).is_file():
+            if contents[image] == image.file and image.is_there:
                 try:
                     contents[image] = image.sha256()
                 except DataError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -158,8 +157,10 @@ class Plan:
     @once
     def missing_images(self, name: str) -> tuple[int, Sequence[str]]:
         """Return the number of a benchmark's images, and the names of those without a file."""
-        shown = {(image.name, image.path) for item in self.items(name) for image in item.images}
-        existing = {path for path in {path for _, path in shown} if os.path.isfile(path)}
+        shown = {(image.name, image.path): image for item in self.items(name) for image in item.images}
+        existing = {
+            path for path, image in {path: image for (_, path), image in shown.items()}.items() if image.is_there
+        }
         return len(shown), sorted(image for image, path in shown if path not in existing)
 
     def missing_path(self, name: str) -> str:

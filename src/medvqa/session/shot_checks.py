@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -50,8 +49,8 @@ def check_images(plan: Plan) -> None:
     """UsageError if images of solved examples are missing: each may belong to several questions."""
     for name in plan.benchmarks:
         pool = plan.chooser(name).pool
-        images = {(image.name, image.path) for item in pool.items if item.answers for image in item.images}
-        absent = sorted(image for image, path in images if not os.path.isfile(path))
+        images = {image for item in pool.items if item.answers for image in item.images}
+        absent = sorted({image.name for image in images if not image.is_there})
         if absent:
             raise UsageError(
                 f"--shots={plan.protocol.shots}: {len(images) - len(absent)} of {len(images)} images of the pool "

@@ -12,8 +12,12 @@ from medvqa.image import inside
 from medvqa.items import DataError, Image
 from medvqa.medical import views
 
-IMAGE_FILE = re.compile(r"\.(?:png|jpe?g|webp|bmp|gif|tiff?|dcm|dicom|nii|nii\.gz|svs|ndpi|mrxs)(?:\?\S*)?$", re.I)
-"""The end of a path of an image."""
+IMAGE_FILE = re.compile(
+    r"\.(?:png|jpe?g|webp|bmp|gif|tiff?|dcm|dicom|nii|nii\.gz|svs|ndpi|mrxs)(?:\?\S*)?$"
+    r"|/?\?(?:instance|position|slice)=\S+$",
+    re.I,
+)
+"""The end of a path of an image, or of the folder of a DICOM series with a slice."""
 
 
 def image_file(
