@@ -238,8 +238,6 @@ def test_what_is_refused_names_the_questions(klinik: Benchmark, tmp_path: Path) 
         with pytest.raises((UsageError, DataError), match=message):
             revise(study, opinions, klinik, None, tmp_path / "revised")
     assert not (tmp_path / "revised").exists()
-    with pytest.raises(UsageError, match="ratings are from 1 to 10"):
-        revise(STUDY, [opinion()], klinik, None, tmp_path / "revised", keep_from=0)
     with pytest.raises(UsageError, match="exists"):
         revise(STUDY, [opinion()], klinik, None, tmp_path / "data")
 

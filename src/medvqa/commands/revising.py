@@ -39,8 +39,6 @@ def revise(
     `data` is the data folder. UsageError if questions lack a final decision, and for opinions about other questions;
     DataError for a correction that does not fit; both name the questions.
     """
-    if keep_from is not None and not 1 <= keep_from <= 10:
-        raise UsageError(f"--keep-from={keep_from}: ratings are from 1 to 10")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} exists: name another folder with -o")
     items = _reviewed(study, opinions, benchmark, data)
@@ -62,13 +60,14 @@ def revise(
     toml = folder / f"{table_files.name_of(Path(f'{benchmark.name}.toml'))}.toml"
     table = revised_table.table_of(benchmark, kept, toml, made_of)
     said = f"version {table.declaration.version}, {len(kept):,} questions"
+    reviewed = len({opinion.item for opinion in opinions})
     about = {
         "This version": f"{said}, SHA-256 {run_folder.data_digest(table.items)}",
         "Made of": f"version {version}, {len(items):,} questions, SHA-256 {old}",
         "Kept as they were": f"{len(kept) - changed:,}; corrected: {changed:,}; removed: "
         f"{removed:,} ({CHANGES} has each change with its reason)",
         "Plan of the review": study.plan or "none recorded",
-        "Reviewed": f"{len({each.item for each in opinions}):,} questions, by {_people(opinions, final=False)}",
+        "Reviewed": f"{figures.counted(reviewed, 'questions')}, by {_people(opinions, final=False)}",
         "Final decisions": _people(opinions, final=True),
         "Agreement": "; ".join(_agreement(items, opinions)) or "no question has two opinions",
         "Rules": revision.RULE + (f" One that is rated below {keep_from} of 10 goes." if keep_from is not None else ""),
@@ -135,10 +134,9 @@ def _agreement(items: Sequence[Item], opinions: Sequence[Opinion]) -> list[str]:
         if len(rated):
             weighted = coefficients.cohen(rated[:, 0] - 1, rated[:, 1] - 1, 10, weights="quadratic")
             apart = figures.Figure(float(np.abs(rated[:, 0] - rated[:, 1]).mean()), percent=False).text
-            said += (
-                f"; ratings differ by {apart} on average, quadratic kappa {_shown(figures.Figure(weighted, digits=3))}"
-            )
-        lines.append(f"{one} and {other} on {len(both):,} questions: {said}")
+            shown = figures.Figure(weighted, percent=False, digits=3).text
+            said += f"; ratings differ by {apart} on average, quadratic kappa {shown}"
+        lines.append(f"{one} and {other} on {figures.counted(len(both), 'questions')}: {said}")
     return lines
 
 
