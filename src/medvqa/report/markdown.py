@@ -8,7 +8,7 @@ from medvqa.report import errors, gate
 from medvqa.report.build import Report
 from medvqa.report.notes import notes_of, usage_of
 from medvqa.report.sentences import limits, sentences
-from medvqa.report.tables import adds, by_dimension, by_prompt, components, headline, image_gain, outcomes, spread
+from medvqa.report.tables import adds, components, headline, image_gain, outcomes, sliced_tables, spread
 
 
 def render(report: Report) -> str:
@@ -33,14 +33,8 @@ def render(report: Report) -> str:
     if notes := notes_of(report):
         blocks.append("\n".join(f"- {escape(note)}" for note in notes))
     blocks += _errors(report)
-    for part in report.parts:
-        if part.prompts:
-            table = by_prompt(part)
-            blocks += [f"## {escape(table.title)}", grid(table)]
-        for dimension in part.benchmark.dimensions:
-            table = by_dimension(part, dimension)
-            if table.rows:
-                blocks += [f"## {escape(table.title)}", grid(table)]
+    for table in sliced_tables(report):
+        blocks += [f"## {escape(table.title)}", grid(table)]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 

@@ -1,0 +1,68 @@
+"""`medvqa record`: the evaluation record of a run, for a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medvqa.cli.arguments import Arguments, Command, option, output, run_folders
+from medvqa.cli.common import known_and_named, write
+from medvqa.items import UsageError
+
+
+class RecordArguments(Arguments):
+    """Write the evaluation record of a run: model, data, prompts, rules, results, errors, versions, limits.
+
+    It is drawn from the run folder and a form. It claims no conformity with any law, standard or guideline; it says
+    which items of STARD-AI and TRIPOD-LLM it has something for. With several runs, it is the record of the first, with
+    comparisons to the others. The exit code is 1 if results are missing.
+    """
+
+    runs: list[Path] = run_folders("; the first is compared with the others")
+    output: Path | None = output("the file, .html or .md (default: record.html in the run folder)")
+    form: Path | None = option(
+        "a TOML file with what no run knows: intended use, data source, consent, licences, operator, approver. If it "
+        "does not exist, an empty form is written there",
+        "FILE",
+    )
+
+
+def run(typed: RecordArguments) -> tuple[str, int]:
+    """Write the record, and an empty form if none is there; return lines, and 1 if results are missing."""
+    from medvqa import comparing, decode, memory, report
+    from medvqa.records.coverage import METRICS, MetricsHead
+    from medvqa.records.run_record import MAX_RUN
+    from medvqa.report import comparison, evaluation_record, record_form, record_pages
+
+    folder, *others = runs = list(dict.fromkeys(typed.runs))
+    file = typed.output or folder / "record.html"
+    if file.suffix not in (".html", ".md"):
+        raise UsageError(f"-o={file}: name a file that ends in .html or .md")
+    registry, _ = known_and_named(typed, typed.options().benchmarks, runs)
+    lines, form = [], record_form.RecordForm()
+    if typed.form is not None and typed.form.exists():
+        form = record_form.read(typed.form)
+    with memory.no_cycle_search():
+        built, *reports = [report.build(each, registry.benchmarks) for each in runs]
+        compared = []
+        if others:
+            study = comparing.study(
+                comparing.load_beside(runs),
+                registry.benchmarks,
+                pairs=[(0, place) for place in range(1, len(runs))],
+                flips=False,
+                units=False,
+            )
+            compared = comparison.of_study(study, registry.benchmarks, comparison.Shown(flips=0))
+        head = decode.stored(folder / METRICS, MetricsHead, MAX_RUN, f"Type medvqa report {folder}.")
+        beside = evaluation_record.Beside(tuple(reports), tuple(compared))
+        record = evaluation_record.of_run(built, form, None if head is None else head.results, beside)
+    content = record_pages.as_markdown if file.suffix == ".md" else record_pages.as_html
+    if typed.form is not None and not typed.form.exists():
+        record_form.write_template(typed.form)
+        lines.append(f"{typed.form}: an empty form; fill in its {len(form.missing)} fields, and type this again")
+    write("-o", file, lambda: content(record))
+    lines.append(f"record: {file}; {len(form.missing)} of {len(form.stated)} fields of the form are not stated")
+    return "\n".join([*(f"! {line}" for line in record.first[:-2]), *lines]), int(not built.covered.finished)
+
+
+COMMAND = Command(RecordArguments, run, {"benchmark": "a benchmark of the runs, or the file that declares it"})
