@@ -27,42 +27,34 @@ class RecordArguments(Arguments):
 
 
 def run(typed: RecordArguments) -> tuple[str, int]:
-    """Write the record, and an empty form if none is there; return lines, and 1 if results are missing."""
+    """Write the record, and an empty form where none is; return lines, and 1 if results are missing."""
     from medvqa import comparing, decode, memory, report
     from medvqa.records.coverage import METRICS, MetricsHead
     from medvqa.records.run_record import MAX_RUN
     from medvqa.report import comparison, evaluation_record, record_form, record_pages
 
-    folder, *others = runs = list(dict.fromkeys(typed.runs))
-    file = typed.output or folder / "record.html"
+    runs = list(dict.fromkeys(typed.runs))
+    file, lines, form = typed.output or runs[0] / "record.html", list[str](), record_form.RecordForm()
     if file.suffix not in (".html", ".md"):
         raise UsageError(f"-o={file}: name a file that ends in .html or .md")
-    registry, _ = known_and_named(typed, typed.options().benchmarks, runs)
-    lines, form = [], record_form.RecordForm()
     if typed.form is not None and typed.form.exists():
         form = record_form.read(typed.form)
+    elif typed.form is not None:
+        write("--form", typed.form, record_form.template)
+        lines.append(f"{typed.form}: an empty form with {len(form.missing)} fields; fill it in, and type this again")
+    registry, _ = known_and_named(typed, typed.options().benchmarks, runs)
+    compared: list[comparison.Section] = []
     with memory.no_cycle_search():
-        built, *reports = [report.build(each, registry.benchmarks) for each in runs]
-        compared = []
+        own, *others = [report.build(folder, registry.benchmarks) for folder in runs]
         if others:
-            study = comparing.study(
-                comparing.load_beside(runs),
-                registry.benchmarks,
-                pairs=[(0, place) for place in range(1, len(runs))],
-                flips=False,
-                units=False,
-            )
+            pairs = [(0, place) for place in range(1, len(runs))]
+            study = comparing.study(comparing.load_beside(runs), registry.benchmarks, pairs=pairs, units=False)
             compared = comparison.of_study(study, registry.benchmarks, comparison.Shown(flips=0))
-        head = decode.stored(folder / METRICS, MetricsHead, MAX_RUN, f"Type medvqa report {folder}.")
-        beside = evaluation_record.Beside(tuple(reports), tuple(compared))
-        record = evaluation_record.of_run(built, form, None if head is None else head.results, beside)
-    content = record_pages.as_markdown if file.suffix == ".md" else record_pages.as_html
-    if typed.form is not None and not typed.form.exists():
-        record_form.write_template(typed.form)
-        lines.append(f"{typed.form}: an empty form; fill in its {len(form.missing)} fields, and type this again")
-    write("-o", file, lambda: content(record))
-    lines.append(f"record: {file}; {len(form.missing)} of {len(form.stated)} fields of the form are not stated")
-    return "\n".join([*(f"! {line}" for line in record.first[:-2]), *lines]), int(not built.covered.finished)
+        head = decode.stored(runs[0] / METRICS, MetricsHead, MAX_RUN, f"Type medvqa report {runs[0]}.")
+        record = evaluation_record.of_run(own, form, None if head is None else head.results, others, compared)
+    write("-o", file, lambda: (record_pages.as_markdown if file.suffix == ".md" else record_pages.as_html)(record))
+    lines.append(f"record: {file}")
+    return "\n".join([*(f"! {line}" for line in record.first[:-1]), *lines]), int(not own.covered.finished)
 
 
 COMMAND = Command(RecordArguments, run, {"benchmark": "a benchmark of the runs, or the file that declares it"})

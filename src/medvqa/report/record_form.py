@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from medvqa import decode, files
+from medvqa import decode
 
 _HEAD = """\
 # The form of an evaluation record (medvqa record RUN --form=FILE): what no file of a run knows.
@@ -29,9 +29,7 @@ class RecordForm(msgspec.Struct, frozen=True, kw_only=True):
     collection: Annotated[str, Meta(description="when they were collected, before or after this was planned")] = ""
     selection: Annotated[str, Meta(description="how patients and images were found, included, excluded")] = ""
     acquisition: Annotated[str, Meta(description="devices, protocols, preparation of the images")] = ""
-    reference_standard: Annotated[
-        str, Meta(description="who set the answer key, with what experience, how, why so, knowing what")
-    ] = ""
+    reference_standard: Annotated[str, Meta(description="who set the answer key, how skilled, how, knowing what")] = ""
     representativeness: Annotated[str, Meta(description="how the data differ from the intended population")] = ""
     deidentification: Annotated[str, Meta(description="how the data were de-identified, and who checked it")] = ""
     consent: Annotated[str, Meta(description="consent of patients, or its waiver")] = ""
@@ -71,9 +69,3 @@ def template() -> str:
 def read(path: Path) -> RecordForm:
     """Return a form (UsageError for another key, or a value that is no text)."""
     return decode.decode(path, RecordForm, where=f"--form={path}")
-
-
-def write_template(path: Path) -> None:
-    """Write an empty form, never over a file (UsageError)."""
-    with files.writing(f"--form={path}:"):
-        files.write_new(path, template().encode(), mode=0o644)

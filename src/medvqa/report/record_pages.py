@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
-import re
 
 from medvqa import figures, printing
 from medvqa.figures import Table
-from medvqa.report.evaluation_record import Block, EvaluationRecord, VerbatimText
+from medvqa.report.evaluation_record import Block, EvaluationRecord
 
 _STYLE = """\
 @page { size: A4; margin: 16mm 14mm }
@@ -19,10 +17,10 @@ h1 { font-size: 1.5rem } h2 { font-size: 1.2rem; border-bottom: 1px solid #999 }
 h2, h3 { break-after: avoid }
 table { border-collapse: collapse; width: 100%; font-size: .8rem; margin: .5rem 0 1rem }
 thead { display: table-header-group }
-tr, pre { break-inside: avoid }
-th, td { border: 1px solid #bbb; padding: .15rem .35rem; text-align: left; vertical-align: top; overflow-wrap: anywhere }
+tr { break-inside: avoid }
+th, td { border: 1px solid #bbb; padding: .15rem .35rem; text-align: left; vertical-align: top }
+th, td { overflow-wrap: anywhere }
 th { background: #eee } .right { text-align: right }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f6f6; border: 1px solid #ccc; padding: .5rem }
 .first { border: 1px solid #111; padding: .25rem .75rem }
 @media print { body { padding: 0; font-size: 10pt } section + section.apart { break-before: page } }
 """
@@ -31,7 +29,7 @@ APART = ("results", "items")
 
 
 def as_markdown(record: EvaluationRecord) -> str:
-    """Return the record in Markdown; no text of it is markup, but for a backtick fence around prompts."""
+    """Return the record in Markdown; no text of it is markup."""
     blocks = [f"# {printing.markdown(record.title)}", *(f"**{printing.markdown(line)}**" for line in record.first)]
     for section in record.sections:
         blocks += [f"## {printing.markdown(section.title)}", *map(_in_markdown, section.blocks)]
@@ -42,10 +40,6 @@ def _in_markdown(block: Block) -> str:
     if isinstance(block, Table):
         heading = [f"### {printing.markdown(block.title)}"] if block.title else []
         return "\n\n".join([*heading, figures.markdown(block), *map(printing.markdown, block.notes)])
-    if isinstance(block, VerbatimText):
-        text = printing.lines(block.text)
-        fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=2))
-        return f"### {printing.markdown(block.title)}\n\n{fence}text\n{text}\n{fence}"
     if isinstance(block, tuple):
         return "\n".join(f"- {printing.markdown(line)}" for line in block)
     return printing.markdown(block)
@@ -78,8 +72,6 @@ def _in_html(block: Block) -> str:
     if isinstance(block, Table):
         heading = [f"<h3>{printing.hypertext(block.title)}</h3>"] if block.title else []
         return "\n".join([*heading, figures.hypertext(block), *map(_paragraph, block.notes)])
-    if isinstance(block, VerbatimText):
-        return f"<h3>{printing.hypertext(block.title)}</h3>\n<pre>{html.escape(printing.lines(block.text))}</pre>"
     if isinstance(block, tuple):
         return "\n".join(["<ul>", *(f"<li>{printing.hypertext(line)}</li>" for line in block), "</ul>"])
     return _paragraph(block)
