@@ -96,7 +96,7 @@ def of_run(
         ("versions", "Versions and machines", _versions(named, facts)),
         ("limits", "Limits", [tuple(_limits(named, people))]),
     ]
-    sections = [RecordSection(key, title, tuple(filter(None, blocks))) for key, title, blocks in made]
+    sections = [RecordSection(key, title, tuple(filter(_has_content, blocks))) for key, title, blocks in made]
     outdated = drawn is not None and (drawn.digest, drawn.number) != (report.basis.digest, report.basis.number)
     first = (
         *limits(named),
@@ -107,6 +107,10 @@ def of_run(
     return EvaluationRecord(
         f"Evaluation record: {named.title}", first, _with_items([each for each in sections if each.blocks], form)
     )
+
+
+def _has_content(block: Block) -> bool:
+    return bool(block.rows if isinstance(block, Table) else block)
 
 
 def _table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
@@ -227,7 +231,7 @@ def _rules(report: Report, facts: Mapping[str, Table]) -> Iterator[Block]:
 def _results(report: Report) -> Iterator[Block]:
     yield tuple(sentence.text for sentence in sentences(report))
     tables = [headline(report), image_gain(report), *([spread(report)] if adds(report) else []), components(report)]
-    yield from (table for table in (*tables, *sliced_tables(report)) if table.rows)
+    yield from (*tables, *sliced_tables(report))
 
 
 def _comparison(report: Report, compared: Sequence[comparison.Section]) -> Iterator[Block]:
@@ -248,8 +252,7 @@ def _errors(report: Report) -> Iterator[Block]:
     yield outcomes(report)
     yield tuple(errors.lines(report))
     if report.errors is not None:
-        tables = (errors.table(report), errors.agreement(report.errors), *errors.dimension_tables(report))
-        yield from (table for table in tables if table.rows)
+        yield from (errors.table(report), errors.agreement(report.errors), *errors.dimension_tables(report))
 
 
 def _versions(report: Report, facts: Mapping[str, Table]) -> Iterator[Block]:

@@ -19,13 +19,16 @@ table { border-collapse: collapse; width: 100%; font-size: .8rem; margin: .5rem 
 thead { display: table-header-group }
 tr { break-inside: avoid }
 th, td { border: 1px solid #bbb; padding: .15rem .35rem; text-align: left; vertical-align: top }
-th, td { overflow-wrap: anywhere }
-th { background: #eee } .right { text-align: right }
+td { overflow-wrap: anywhere }
+th { background: #eee } .right { text-align: right } td.right { overflow-wrap: normal }
+.wide table { font-size: .62rem }
 .first { border: 1px solid #111; padding: .25rem .75rem }
-@media print { body { padding: 0; font-size: 10pt } section + section.apart { break-before: page } }
+@media print { html { font-size: 9pt } body { padding: 0 } section.apart { break-before: page } }
 """
 APART = ("results", "items")
 """Sections that begin on a page of their own."""
+WIDE = 9
+"""Columns of a table, above which its letters are smaller."""
 
 
 def as_markdown(record: EvaluationRecord) -> str:
@@ -71,7 +74,8 @@ def _paragraph(text: str) -> str:
 def _in_html(block: Block) -> str:
     if isinstance(block, Table):
         heading = [f"<h3>{printing.hypertext(block.title)}</h3>"] if block.title else []
-        return "\n".join([*heading, figures.hypertext(block), *map(_paragraph, block.notes)])
+        table = f'<div class="{"wide" if len(block.columns) > WIDE else "table"}">\n{figures.hypertext(block)}\n</div>'
+        return "\n".join([*heading, table, *map(_paragraph, block.notes)])
     if isinstance(block, tuple):
         return "\n".join(["<ul>", *(f"<li>{printing.hypertext(line)}</li>" for line in block), "</ul>"])
     return _paragraph(block)
