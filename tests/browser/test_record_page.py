@@ -22,6 +22,6 @@ def test_a_record_asks_for_nothing_and_prints_all_sections(tab: Tab, tmp_path: P
     assert tab.page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
     printed = text_of(tab.page.pdf(prefer_css_page_size=True, print_background=True), tmp_path)
     whole = "\n".join(printed)
-    assert [each.title for each in record.sections if each.title not in whole] == []
+    assert [each.title for each in record if each.title not in whole] == []
     assert pages.HOSTILE[0] in whole
     assert sum("definition" in page and "headline" in page for page in printed) > 1, "headings come again"

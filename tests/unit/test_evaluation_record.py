@@ -9,32 +9,31 @@ from typing import Any
 import pytest
 
 from medvqa import decode, report
-from medvqa.figures import Table
 from medvqa.items import UsageError, replace
 from medvqa.protocols.prompts import digest
 from medvqa.records.coverage import MetricsHead
-from medvqa.report import evaluation_record, record_form, record_pages, tables
-from medvqa.report.evaluation_record import NO_CLAIM, EvaluationRecord, RecordSection
+from medvqa.report import comparison, evaluation_record, record_form, record_pages, tables
+from medvqa.report.comparison import Section
+from medvqa.report.evaluation_record import NO_CLAIM, guidelines, key
 from medvqa.report.record_form import RecordForm
-from medvqa.report.reporting_items import guidelines
 from support import pages
 
 PUBLIC = {name: replace(each, origin=None) for name, each in pages.PHANTOM.items()}
 PRIVATE = {name: replace(each, public=False) for name, each in PUBLIC.items()}
 
 
-def record(folder: Path, known: Mapping[str, Any] = PUBLIC, form: RecordForm | None = None) -> EvaluationRecord:
+def record(folder: Path, known: Mapping[str, Any] = PUBLIC, form: RecordForm | None = None) -> list[Section]:
     return evaluation_record.of_run(report.build(folder, known), form or RecordForm(), None)
 
 
-def section(made: EvaluationRecord, key: str) -> RecordSection:
-    return next(each for each in made.sections if each.key == key)
+def section(made: list[Section], name: str) -> Section:
+    return next(each for each in made[1:] if key(each) == name)
 
 
-def text(made: EvaluationRecord, *keys: str) -> str:
+def text(made: list[Section], *names: str) -> str:
     """The Markdown of a record, or of some of its sections, without escapes."""
-    shown = replace(made, sections=tuple(each for each in made.sections if not keys or each.key in keys))
-    return re.sub(r"\\(.)", r"\1", record_pages.as_markdown(shown))
+    shown = [made[0], *(each for each in made[1:] if not names or key(each) in names)]
+    return re.sub(r"\\(.)", r"\1", comparison.as_markdown(shown))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_item_has_a_number_of_its_own_and_places_that_exist(run: Path) -> None:
-    known = {each.key for each in record(run).sections} | {"comparison", "readers"}
+    known = {key(each) for each in record(run)[1:]} | {"comparison", "readers"}
     known |= {f"form.{name}" for name in RecordForm.__struct_fields__}
     assert [(each.name, len(each.items)) for each in guidelines()] == [("STARD-AI", 48), ("TRIPOD-LLM", 49)]
     for guideline, main in zip(guidelines(), (40, 19), strict=True):
@@ -60,15 +59,15 @@ def test_each_item_has_a_number_of_its_own_and_places_that_exist(run: Path) -> N
 def test_an_item_is_served_where_the_record_has_something_for_it(run: Path) -> None:
     empty, stated = record(run), record(run, form=RecordForm(ethics="EK 12/2026"))
 
-    def served(made: EvaluationRecord) -> dict[str, str]:
-        (stard, _) = (block for block in section(made, "items").blocks if isinstance(block, Table))
+    def served(made: list[Section]) -> dict[str, str]:
+        stard, _ = section(made, "reporting").tables
         return {number: places for number, _, places in stard.texts}
 
-    assert (served(empty)["6"], served(stated)["6"]) == ("nothing in this record", "form: ethics")
+    assert (served(empty)["6"], served(stated)["6"]) == ("nothing in this record", "Form: ethics")
     assert (served(empty)["31"], served(empty)["32"]) == ("Results", "not covered")
-    assert "Has something for STARD-AI 6, TRIPOD-LLM 13." in text(stated, "form")
-    assert "Has something for" not in text(empty, "form")
-    assert "Has something for STARD-AI 21, STARD-AI 23, STARD-AI 31, TRIPOD-LLM 5b" in text(empty, "results")
+    assert "Serves STARD-AI 6, TRIPOD-LLM 13." in text(stated, "form")
+    assert "Serves" not in text(empty, "form")
+    assert "Serves STARD-AI 21, STARD-AI 23, STARD-AI 31, TRIPOD-LLM 5b" in text(empty, "results")
 
 
 # ---- the form --------------------------------------------------------------------------------------------------------
@@ -77,11 +76,11 @@ def test_an_item_is_served_where_the_record_has_something_for_it(run: Path) -> N
 def test_the_template_asks_for_each_field_and_states_none(tmp_path: Path) -> None:
     file = tmp_path / "form.toml"
     file.write_text(record_form.template())
-    assert record_form.read(file) == RecordForm()
-    for name, asks in record_form.asked().items():
-        assert f'# {asks}\n{name} = ""\n' in record_form.template()
+    assert decode.decode(file, RecordForm) == RecordForm()
+    asked = re.findall(r'^# (.+)\n(\w+) = ""$', record_form.template(), re.MULTILINE)
+    assert tuple(name for _, name in asked) == RecordForm.__struct_fields__
     file.write_text(record_form.template().replace('operator = ""', 'operator = """\nDr. A\nDr. B"""'))
-    assert record_form.read(file).operator == "Dr. A\nDr. B"
+    assert decode.decode(file, RecordForm).operator == "Dr. A\nDr. B"
 
 
 @pytest.mark.parametrize(
@@ -98,17 +97,16 @@ def test_the_template_asks_for_each_field_and_states_none(tmp_path: Path) -> Non
 def test_a_wrong_form_is_refused_with_its_line(content: str, wrong: str, tmp_path: Path) -> None:
     (tmp_path / "form.toml").write_text(content)
     with pytest.raises(UsageError, match=re.escape(wrong)) as caught:
-        record_form.read(tmp_path / "form.toml")
-    assert str(caught.value).startswith(f"--form={tmp_path / 'form.toml'}")
+        decode.decode(tmp_path / "form.toml", RecordForm)
     assert str(caught.value).isprintable()
 
 
 def test_unfilled_fields_are_counted_and_shown_as_not_stated(run: Path) -> None:
     number = len(RecordForm.__struct_fields__)
     made = record(run, form=RecordForm(operator="Dr. A", consent=" "))
-    assert made.first[-2:] == (f"{number - 1} of {number} fields of the form are not stated.", NO_CLAIM)
+    assert made[0].notes[-2:] == (f"{number - 1} of {number} fields of the form are not stated.", NO_CLAIM)
     assert text(made, "form").count("| not stated |") == number - 1
-    assert "| Operator | who ran the evaluation and answers for it | Dr. A |" in text(made, "form")
+    assert "| Operator | Dr. A |" in text(made, "form")
 
 
 # ---- content ---------------------------------------------------------------------------------------------------------
@@ -117,18 +115,18 @@ def test_unfilled_fields_are_counted_and_shown_as_not_stated(run: Path) -> None:
 def test_the_numbers_are_those_of_the_other_reports(run: Path) -> None:
     built = report.build(run, PUBLIC)
     made = record(run)
-    results = [block for block in section(made, "results").blocks if isinstance(block, Table)]
-    assert results[0] == tables.headline(built)
-    assert results[1:] == list(tables.sliced_tables(built))
-    assert tables.outcomes(built) in section(made, "errors").blocks
+    first, *sliced = section(made, "results").tables
+    assert first.rows == tables.headline(built).rows
+    assert sliced == list(tables.sliced_tables(built))
+    assert section(made, "errors").tables[0].rows == tables.outcomes(built).rows
     report.write(built)
     digest = json.loads((run / "metrics.json").read_text())["results"]["digest"]
-    assert f"| SHA-256 of the results | {digest} (results.digest of metrics.json) |" in text(made, "basis")
+    assert f"| SHA-256 of the results, as in metrics.json | {digest} |" in text(made, "basis")
 
 
 def test_the_same_folder_gives_the_same_bytes_wherever_it_lies(run: Path, tmp_path: Path) -> None:
     moved = pages.write(tmp_path / "elsewhere" / "first", pages.guesses())
-    for drawn in (record_pages.as_html, record_pages.as_markdown):
+    for drawn in (record_pages.as_html, comparison.as_markdown):
         assert drawn(record(run)) == drawn(record(run)) == drawn(record(moved))
         assert str(tmp_path) not in drawn(record(moved))
 
@@ -136,7 +134,7 @@ def test_the_same_folder_gives_the_same_bytes_wherever_it_lies(run: Path, tmp_pa
 def test_an_unfinished_run_says_so_first(tmp_path: Path) -> None:
     folder = pages.write(tmp_path / "killed", pages.guesses(), finished="", missing=["x/1"])
     made = record(folder)
-    assert made.first[0].startswith("unfinished: ")
+    assert made[0].notes[0].startswith("unfinished: ")
     assert "| Every selected question has a result | no |" in text(made, "basis")
     for content in (text(made), pages.Page(record_pages.as_html(made)).text):
         assert content.index("unfinished: ") < content.index("not stated") < content.index(NO_CLAIM[:40])
@@ -151,7 +149,7 @@ def test_outdated_reports_of_the_folder_are_told(tmp_path: Path) -> None:
     pages.write(folder, pages.guesses()[50:])
     outdated = evaluation_record.of_run(report.build(folder, PUBLIC), RecordForm(), head.results)
     line = "The other reports of the folder are of other results: type medvqa report."
-    assert (line in current.first, line in outdated.first) == (False, True)
+    assert (line in current[0].notes, line in outdated[0].notes) == (False, True)
 
 
 def test_rules_and_verdict_of_a_gate_stand_with_their_digests(tmp_path: Path) -> None:
@@ -208,10 +206,10 @@ def test_each_limit_follows_from_a_fact_of_the_folder(
 
 
 def test_limits_of_public_data_and_of_a_judge(run: Path, tmp_path: Path) -> None:
-    line = "Declared public, so that the model may have been trained on them: phantom-gmai-mmbench"
+    line = "Public, so that the model may have been trained on them: phantom-gmai-mmbench"
     assert line in text(record(run), "limits")
-    assert "Declared public, so" not in text(record(run, pages.PHANTOM), "limits"), "a program drew the images"
-    assert "Declared public, so" not in text(record(run, PRIVATE), "limits")
+    assert "Public, so" not in text(record(run, pages.PHANTOM), "limits"), "a program drew the images"
+    assert "Public, so" not in text(record(run, PRIVATE), "limits")
     judged = text(record(pages.write(tmp_path / "judged", pages.judged())), "limits")
     assert ("A judge scored" in judged, "A judge scored" in text(record(run), "limits")) == (True, False)
 
@@ -219,9 +217,9 @@ def test_limits_of_public_data_and_of_a_judge(run: Path, tmp_path: Path) -> None
 def test_people_beside_a_model_have_a_section(run: Path, tmp_path: Path) -> None:
     people = report.build(pages.write(tmp_path / "ward", pages.guesses(), config={"backend": "human"}), PUBLIC)
     made = evaluation_record.of_run(report.build(run, PUBLIC), RecordForm(), None, [people])
-    assert "### ward: people" in text(made, "readers")
+    assert "ward: people" in text(made, "readers")
     assert "No people's answers" not in text(made, "limits")
-    assert "readers" not in [each.key for each in record(run).sections]
+    assert "readers" not in map(key, record(run))
 
 
 # ---- prompts, private and hostile ------------------------------------------------------------------------------------
@@ -268,9 +266,9 @@ def test_hostile_text_is_text_in_both_forms(tmp_path: Path) -> None:
     folder = pages.write(tmp_path / "strange", results, **about)
     made = record(folder, {"strange": benchmark}, form)
     page = pages.Page(record_pages.as_html(made))
-    names = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "div", "p", "section", "ul", "li", "b"}
+    names = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "ul", "li"}
     names |= {"table", "thead", "tbody", "tr", "th", "td"}
-    assert {each.tag.removeprefix("/") for each in page.elements} == names - {"b"}
+    assert {each.tag.removeprefix("/") for each in page.elements} == names
     assert {name for each in page.elements for name in each.attributes} <= {
         "lang",
         "charset",
@@ -281,7 +279,7 @@ def test_hostile_text_is_text_in_both_forms(tmp_path: Path) -> None:
     }
     assert all(character.isprintable() or character == "\n" for character in record_pages.as_html(made))
     assert pages.HOSTILE[0] in page.text
-    markdown = record_pages.as_markdown(made)
+    markdown = comparison.as_markdown(made)
     assert all(character.isprintable() or character == "\n" for character in markdown)
     assert not re.search(r"<script|<img|(?<!\\)\]\(|https://", markdown)
 

@@ -31,16 +31,18 @@ def run(typed: RecordArguments) -> tuple[str, int]:
     from medvqa import comparing, decode, memory, report
     from medvqa.records.coverage import METRICS, MetricsHead
     from medvqa.records.run_record import MAX_RUN
-    from medvqa.report import comparison, evaluation_record, record_form, record_pages
+    from medvqa.report import comparison, record_pages
+    from medvqa.report.evaluation_record import of_run
+    from medvqa.report.record_form import RecordForm, template
 
     runs = list(dict.fromkeys(typed.runs))
-    file, lines, form = typed.output or runs[0] / "record.html", list[str](), record_form.RecordForm()
+    file, lines, form = typed.output or runs[0] / "record.html", list[str](), RecordForm()
     if file.suffix not in (".html", ".md"):
         raise UsageError(f"-o={file}: name a file that ends in .html or .md")
     if typed.form is not None and typed.form.exists():
-        form = record_form.read(typed.form)
+        form = decode.decode(typed.form, RecordForm, where=f"--form={typed.form}")
     elif typed.form is not None:
-        write("--form", typed.form, record_form.template)
+        write("--form", typed.form, template)
         lines.append(f"{typed.form}: an empty form with {len(form.missing)} fields; fill it in, and type this again")
     registry, _ = known_and_named(typed, typed.options().benchmarks, runs)
     compared: list[comparison.Section] = []
@@ -51,10 +53,11 @@ def run(typed: RecordArguments) -> tuple[str, int]:
             study = comparing.study(comparing.load_beside(runs), registry.benchmarks, pairs=pairs, units=False)
             compared = comparison.of_study(study, registry.benchmarks, comparison.Shown(flips=0))
         head = decode.stored(runs[0] / METRICS, MetricsHead, MAX_RUN, f"Type medvqa report {runs[0]}.")
-        record = evaluation_record.of_run(own, form, None if head is None else head.results, others, compared)
-    write("-o", file, lambda: (record_pages.as_markdown if file.suffix == ".md" else record_pages.as_html)(record))
+        record = of_run(own, form, None if head is None else head.results, others, compared)
+    drawn = comparison.as_markdown if file.suffix == ".md" else record_pages.as_html
+    write("-o", file, lambda: drawn(record))
     lines.append(f"record: {file}")
-    return "\n".join([*(f"! {line}" for line in record.first[:-1]), *lines]), int(not own.covered.finished)
+    return "\n".join([*(f"! {line}" for line in record[0].notes[:-1]), *lines]), int(not own.covered.finished)
 
 
 COMMAND = Command(RecordArguments, run, {"benchmark": "a benchmark of the runs, or the file that declares it"})

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
-
-from medvqa import decode
 
 _HEAD = """\
 # The form of an evaluation record (medvqa record RUN --form=FILE): what no file of a run knows.
@@ -55,17 +52,7 @@ class RecordForm(msgspec.Struct, frozen=True, kw_only=True):
         return [name for name, text in self.stated.items() if not text]
 
 
-def asked() -> dict[str, str]:
-    """Return what each field asks for."""
-    properties = next(iter(msgspec.json.schema(RecordForm)["$defs"].values()))["properties"]
-    return {name: field["description"] for name, field in properties.items()}
-
-
 def template() -> str:
     """Return an empty form, a comment above each field."""
-    return _HEAD + "".join(f'\n# {asks}\n{name} = ""\n' for name, asks in asked().items())
-
-
-def read(path: Path) -> RecordForm:
-    """Return a form (UsageError for another key, or a value that is no text)."""
-    return decode.decode(path, RecordForm, where=f"--form={path}")
+    fields = next(iter(msgspec.json.schema(RecordForm)["$defs"].values()))["properties"]
+    return _HEAD + "".join(f'\n# {field["description"]}\n{name} = ""\n' for name, field in fields.items())
