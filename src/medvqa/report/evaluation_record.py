@@ -239,9 +239,10 @@ def _differences(report: Report, compared: Sequence[Section]) -> Iterator[Table]
     if report.gate is not None:
         verdict = report.gate.verdict
         yield gate.table(gate.ranked(verdict), f"Rules of the gate, digest {verdict.rules}")
-    yield from (
-        replace(each, title=f"{section.title}. {each.title}") for section in compared for each in section.tables
-    )
+    pair = ""
+    for section in compared:
+        pair = pair if section.tables else section.title
+        yield from (replace(each, title=f"{pair}. {section.title}. {each.title}") for each in section.tables)
 
 
 def _errors(report: Report) -> Iterator[Table]:
