@@ -41,9 +41,6 @@ def run(typed: RecordArguments) -> tuple[str, int]:
         raise UsageError(f"-o={file}: name a file that ends in .html or .md")
     if typed.form is not None and typed.form.exists():
         form = decode.decode(typed.form, RecordForm, where=f"--form={typed.form}")
-    elif typed.form is not None:
-        write("--form", typed.form, template)
-        lines.append(f"{typed.form}: an empty form with {len(form.missing)} fields; fill it in, and type this again")
     registry, _ = known_and_named(typed, typed.options().benchmarks, runs)
     compared: list[comparison.Section] = []
     with memory.no_cycle_search():
@@ -56,6 +53,9 @@ def run(typed: RecordArguments) -> tuple[str, int]:
         record = of_run(own, form, None if head is None else head.results, others, compared)
     drawn = comparison.as_markdown if file.suffix == ".md" else record_pages.as_html
     write("-o", file, lambda: drawn(record))
+    if typed.form is not None and not typed.form.exists():
+        write("--form", typed.form, template)
+        lines.append(f"{typed.form}: an empty form with {len(form.missing)} fields; fill it in, and type this again")
     lines.append(f"record: {file}")
     return "\n".join([*(f"! {line}" for line in record[0].notes[:-1]), *lines]), int(not own.covered.finished)
 

@@ -159,7 +159,8 @@ def _data(report: Report, facts: Facts) -> Iterator[Table]:
             "Signature": ", ".join(f"{part} {value}" for part, value in recorded.signature.items()),
         }
         yield _table(benchmark.title or name, rows.items())
-        yield from _starting(facts, f"Benchmark {name}")
+        if (recorded_facts := facts.get(f"Benchmark {name}")) is not None:
+            yield recorded_facts
 
 
 def _images(results: Iterable[Result]) -> str:
