@@ -162,14 +162,15 @@ def test_rules_and_verdict_of_a_gate_stand_with_their_digests(tmp_path: Path) ->
     verdict = json.loads((folder / "gate.json").read_text())["verdict"]
     stored = {
         "digest": verdict["rules"],
-        "rules": {"margin": 20.0},
+        "rules": {"margin": 20.0, "floor": [{"at_least": 0.9}]},
         "baselines": [{"name": "main", "path": None, "digest": "f00"}],
     }
     about = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps(about | {"gate": stored}))
     kept = record(folder)
     assert "are not the ones" not in text(kept, "comparison")
-    assert f"| Digest of the rules | {verdict['rules']} |\n| margin | 20.0 |" in text(kept, "rules")
+    assert f"| Digest of the rules | {verdict['rules']} |\n| margin | 20.0 |\n" in text(kept, "rules")
+    assert '| floor | [{"at_least":0.9}] |' in text(kept, "rules")
     assert "| Baseline main | digest f00 |" in text(kept, "rules")
 
 

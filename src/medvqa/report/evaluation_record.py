@@ -24,7 +24,7 @@ from medvqa.records.coverage import Basis
 from medvqa.records.sent_prompts import PROMPTS, KeptPrompts
 from medvqa.report import errors, gate
 from medvqa.report.build import Part, Report
-from medvqa.report.bundle.method import leaves, method_section
+from medvqa.report.bundle.method import method_section
 from medvqa.report.bundle.page_blocks import TextBlock
 from medvqa.report.bundle.prompts import pieces_of
 from medvqa.report.bundle.texts import label
@@ -200,7 +200,11 @@ def _forms(part: Part, kept: KeptPrompts) -> list[list[str]]:
 
 def _fixed(report: Report) -> Iterator[str]:
     run = report.run
-    yield f"As run.json has them. The run started at {run.started or NOT_KNOWN}."
+    yield (
+        f"As run.json has them. The run started at {run.started or NOT_KNOWN}. Of a stored gate it is known that it was "
+        "there before the first answer; of the other rules, only that the answers were given and scored by them."
+    )
+    yield f"Edition of the program's rules that read answers: {run.reading_rules}."
     for name in run.benchmarks:
         yield f"{name}: {fixed_slices(run, name) or 'no slice was fixed before the run: all are exploratory'}."
 
@@ -216,7 +220,7 @@ def _rules(report: Report, facts: Facts) -> Iterator[Table]:
     yield Table("Measures", texts("part", "measure", "definition", "headline"), measures)
     if (stored := report.run.gate) is not None:
         against = [(f"Baseline {baseline.name}", f"digest {baseline.digest}") for baseline in stored.baselines]
-        given = [(fact.name, fact.value) for fact in leaves(stored.rules) if fact.value]
+        given = [(name, msgspec.json.encode(value).decode()[:MOST_TEXT]) for name, value in stored.rules.items()]
         yield _table("Gate, stored before the first answer", [("Digest of the rules", stored.digest), *given, *against])
 
 
@@ -243,7 +247,8 @@ def _differences(report: Report, compared: Sequence[Section]) -> Iterator[Table]
     pair = ""
     for section in compared:
         pair = pair if section.tables else section.title
-        yield from (replace(each, title=f"{pair}. {section.title}. {each.title}") for each in section.tables)
+        titles = (filter(None, (pair, section.title, table.title)) for table in section.tables)
+        yield from (replace(table, title=". ".join(each)) for table, each in zip(section.tables, titles, strict=True))
 
 
 def _errors(report: Report) -> Iterator[Table]:
