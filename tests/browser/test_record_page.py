@@ -4,14 +4,16 @@ from pathlib import Path
 
 from medvqa import report
 from medvqa.report import evaluation_record, record_pages
-from medvqa.report.record_form import RecordForm
+from medvqa.report.record_parts import read_form
 from support import pages
 from support.tabs import Tab, text_of
 
 
 def test_a_record_asks_for_nothing_and_prints_all_sections(tab: Tab, tmp_path: Path) -> None:
     folder = pages.write(tmp_path / "first", pages.guesses())
-    record = evaluation_record.of_run(report.build(folder, pages.PHANTOM), RecordForm(operator=pages.HOSTILE[0]), None)
+    record = evaluation_record.of_run(
+        report.build(folder, pages.PHANTOM), read_form(None) | {"operator": pages.HOSTILE[0]}, None
+    )
     file = tmp_path / "record.html"
     file.write_text(record_pages.as_html(record))
     tab.page.goto(file.as_uri())

@@ -12,18 +12,18 @@ from medvqa import decode, report
 from medvqa.items import UsageError, replace
 from medvqa.protocols.prompts import digest
 from medvqa.records.coverage import MetricsHead
-from medvqa.report import comparison, evaluation_record, record_form, record_pages, tables
+from medvqa.report import comparison, evaluation_record, record_pages, tables
 from medvqa.report.comparison import Section
-from medvqa.report.evaluation_record import NO_CLAIM, guidelines, key
-from medvqa.report.record_form import RecordForm
+from medvqa.report.evaluation_record import NO_CLAIM, key
+from medvqa.report.record_parts import parts, read_form, template
 from support import pages
 
 PUBLIC = {name: replace(each, origin=None) for name, each in pages.PHANTOM.items()}
 PRIVATE = {name: replace(each, public=False) for name, each in PUBLIC.items()}
 
 
-def record(folder: Path, known: Mapping[str, Any] = PUBLIC, form: RecordForm | None = None) -> list[Section]:
-    return evaluation_record.of_run(report.build(folder, known), form or RecordForm(), None)
+def record(folder: Path, known: Mapping[str, Any] = PUBLIC, **stated: str) -> list[Section]:
+    return evaluation_record.of_run(report.build(folder, known), read_form(None) | stated, None)
 
 
 def section(made: list[Section], name: str) -> Section:
@@ -46,9 +46,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_item_has_a_number_of_its_own_and_places_that_exist(run: Path) -> None:
     known = {key(each) for each in record(run)[1:]} | {"comparison", "readers"}
-    known |= {f"form.{name}" for name in RecordForm.__struct_fields__}
-    assert [(each.name, len(each.items)) for each in guidelines()] == [("STARD-AI", 48), ("TRIPOD-LLM", 49)]
-    for guideline, main in zip(guidelines(), (40, 19), strict=True):
+    known |= {f"form.{name}" for name in parts().form}
+    assert [(each.name, len(each.items)) for each in parts().guideline] == [("STARD-AI", 48), ("TRIPOD-LLM", 49)]
+    for guideline, main in zip(parts().guideline, (40, 19), strict=True):
         numbers = [number for number, *_ in guideline.items]
         assert len(set(numbers)) == len(numbers)
         assert list(dict.fromkeys(int(re.sub(r"\D", "", number)) for number in numbers)) == [*range(1, main + 1)]
@@ -57,7 +57,7 @@ def test_each_item_has_a_number_of_its_own_and_places_that_exist(run: Path) -> N
 
 
 def test_an_item_is_served_where_the_record_has_something_for_it(run: Path) -> None:
-    empty, stated = record(run), record(run, form=RecordForm(ethics="EK 12/2026"))
+    empty, stated = record(run), record(run, ethics="EK 12/2026")
 
     def served(made: list[Section]) -> dict[str, str]:
         stard, _ = section(made, "reporting").tables
@@ -75,12 +75,14 @@ def test_an_item_is_served_where_the_record_has_something_for_it(run: Path) -> N
 
 def test_the_template_asks_for_each_field_and_states_none(tmp_path: Path) -> None:
     file = tmp_path / "form.toml"
-    file.write_text(record_form.template())
-    assert decode.decode(file, RecordForm) == RecordForm()
-    asked = re.findall(r'^# (.+)\n(\w+) = ""$', record_form.template(), re.MULTILINE)
-    assert tuple(name for _, name in asked) == RecordForm.__struct_fields__
-    file.write_text(record_form.template().replace('operator = ""', 'operator = """\nDr. A\nDr. B"""'))
-    assert decode.decode(file, RecordForm).operator == "Dr. A\nDr. B"
+    file.write_text(template())
+    assert read_form(file) == dict.fromkeys(parts().form, "")
+    asked = re.findall(r'^# (.+)\n(\w+) = ""$', template(), re.MULTILINE)
+    assert {name: asks for asks, name in asked} == parts().form
+    file.write_text("consent = ' '")
+    assert read_form(file)["consent"] == ""
+    file.write_text(template().replace('operator = ""', 'operator = """\nDr. A\nDr. B"""'))
+    assert read_form(file)["operator"] == "Dr. A\nDr. B"
 
 
 @pytest.mark.parametrize(
@@ -97,13 +99,13 @@ def test_the_template_asks_for_each_field_and_states_none(tmp_path: Path) -> Non
 def test_a_wrong_form_is_refused_with_its_line(content: str, wrong: str, tmp_path: Path) -> None:
     (tmp_path / "form.toml").write_text(content)
     with pytest.raises(UsageError, match=re.escape(wrong)) as caught:
-        decode.decode(tmp_path / "form.toml", RecordForm)
+        read_form(tmp_path / "form.toml")
     assert str(caught.value).isprintable()
 
 
 def test_unfilled_fields_are_counted_and_shown_as_not_stated(run: Path) -> None:
-    number = len(RecordForm.__struct_fields__)
-    made = record(run, form=RecordForm(operator="Dr. A", consent=" "))
+    number = len(parts().form)
+    made = record(run, operator="Dr. A")
     assert made[0].notes[-2:] == (f"{number - 1} of {number} fields of the form are not stated.", NO_CLAIM)
     assert text(made, "form").count("| not stated |") == number - 1
     assert "| Operator | Dr. A |" in text(made, "form")
@@ -145,9 +147,9 @@ def test_outdated_reports_of_the_folder_are_told(tmp_path: Path) -> None:
     report.write(report.build(folder, PUBLIC))
     head = decode.stored(folder / "metrics.json", MetricsHead, 2**20, "")
     assert head is not None
-    current = evaluation_record.of_run(report.build(folder, PUBLIC), RecordForm(), head.results)
+    current = evaluation_record.of_run(report.build(folder, PUBLIC), read_form(None), head.results)
     pages.write(folder, pages.guesses()[50:])
-    outdated = evaluation_record.of_run(report.build(folder, PUBLIC), RecordForm(), head.results)
+    outdated = evaluation_record.of_run(report.build(folder, PUBLIC), read_form(None), head.results)
     line = "The other reports of the folder are of other results: type medvqa report."
     assert (line in current[0].notes, line in outdated[0].notes) == (False, True)
 
@@ -217,7 +219,7 @@ def test_limits_of_public_data_and_of_a_judge(run: Path, tmp_path: Path) -> None
 
 def test_people_beside_a_model_have_a_section(run: Path, tmp_path: Path) -> None:
     people = report.build(pages.write(tmp_path / "ward", pages.guesses(), config={"backend": "human"}), PUBLIC)
-    made = evaluation_record.of_run(report.build(run, PUBLIC), RecordForm(), None, [people])
+    made = evaluation_record.of_run(report.build(run, PUBLIC), read_form(None), None, [people])
     assert "ward: people" in text(made, "readers")
     assert "No people's answers" not in text(made, "limits")
     assert "readers" not in map(key, record(run))
@@ -263,9 +265,9 @@ def test_hostile_text_is_text_in_both_forms(tmp_path: Path) -> None:
         "sessions": [SESSION | {"commit": pages.HOSTILE[5], "hardware": pages.HOSTILE[9]}],
         "benchmarks": {"strange": {"prompts": {"mc": pages.HOSTILE[5]}}},
     }
-    form = RecordForm(**dict(zip(RecordForm.__struct_fields__, pages.HOSTILE, strict=False)))
+    stated = dict(zip(parts().form, pages.HOSTILE, strict=False))
     folder = pages.write(tmp_path / "strange", results, **about)
-    made = record(folder, {"strange": benchmark}, form)
+    made = record(folder, {"strange": benchmark}, **stated)
     page = pages.Page(record_pages.as_html(made))
     names = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "ul", "li"}
     names |= {"table", "thead", "tbody", "tr", "th", "td"}

@@ -33,14 +33,14 @@ def run(typed: RecordArguments) -> tuple[str, int]:
     from medvqa.records.run_record import MAX_RUN
     from medvqa.report import comparison, record_pages
     from medvqa.report.evaluation_record import of_run
-    from medvqa.report.record_form import RecordForm, template
+    from medvqa.report.record_parts import read_form, template
 
     runs = list(dict.fromkeys(typed.runs))
-    file, lines, form = typed.output or runs[0] / "record.html", list[str](), RecordForm()
+    file, lines = typed.output or runs[0] / "record.html", list[str]()
     if file.suffix not in (".html", ".md"):
         raise UsageError(f"-o={file}: name a file that ends in .html or .md")
-    if typed.form is not None and typed.form.exists():
-        form = decode.decode(typed.form, RecordForm, where=f"--form={typed.form}")
+    unwritten = typed.form if typed.form is not None and not typed.form.exists() else None
+    form = read_form(None if unwritten is not None else typed.form)
     registry, _ = known_and_named(typed, typed.options().benchmarks, runs)
     compared: list[comparison.Section] = []
     with memory.no_cycle_search():
@@ -53,9 +53,9 @@ def run(typed: RecordArguments) -> tuple[str, int]:
         record = of_run(own, form, None if head is None else head.results, others, compared)
     drawn = comparison.as_markdown if file.suffix == ".md" else record_pages.as_html
     write("-o", file, lambda: drawn(record))
-    if typed.form is not None and not typed.form.exists():
-        write("--form", typed.form, template)
-        lines.append(f"{typed.form}: an empty form with {len(form.missing)} fields; fill it in, and type this again")
+    write("--form", unwritten, template)
+    if unwritten is not None:
+        lines.append(f"{unwritten}: an empty form with {len(form)} fields; fill it in, and type this again")
     lines.append(f"record: {file}")
     return "\n".join([*(f"! {line}" for line in record[0].notes[:-1]), *lines]), int(not own.covered.finished)
 

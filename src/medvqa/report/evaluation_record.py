@@ -10,14 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import cache
-from importlib import resources
 from pathlib import Path
 
 import msgspec
 
-from medvqa import decode
-from medvqa.figures import Table, counted, numbers, texts
+from medvqa.figures import Table, numbers, texts
 from medvqa.items import Result
 from medvqa.protocols import rotation
 from medvqa.records.coverage import Basis
@@ -30,7 +27,7 @@ from medvqa.report.bundle.prompts import pieces_of
 from medvqa.report.bundle.texts import label
 from medvqa.report.comparison import Section
 from medvqa.report.notes import fixed_slices, noted
-from medvqa.report.record_form import RecordForm
+from medvqa.report.record_parts import parts
 from medvqa.report.sentences import limits, meaning_of, sentences
 from medvqa.report.tables import adds, components, headline, image_gain, outcomes, sliced_tables, spread
 
@@ -46,27 +43,12 @@ PEOPLE = "human"
 MOST_SENT, MOST_TEXT = 5, 4000
 """Forms of a part's prompts of which the first is shown, and characters of each."""
 Facts = Mapping[str, Table]
-"""The groups of facts of the page's section on the method, by their titles."""
-
-
-class Guideline(msgspec.Struct, frozen=True):
-    """A reporting guideline. An item: its number, its subject, and the places that serve it, SECTION or form.FIELD."""
-
-    name: str
-    source: str
-    items: list[list[str]]
-
-
-@cache
-def guidelines() -> list[Guideline]:
-    """Return the guidelines of reporting_items.toml."""
-    file = resources.files(__package__).joinpath("reporting_items.toml")
-    return decode.decode_bytes(file.read_bytes(), dict[str, list[Guideline]], file.name)["guideline"]
+"""Groups of facts of the page's section on the method, by title."""
 
 
 def of_run(
     report: Report,
-    form: RecordForm,
+    form: Mapping[str, str],
     drawn: Basis | None,
     others: Sequence[Report] = (),
     compared: Sequence[Section] = (),
@@ -99,7 +81,7 @@ def of_run(
         _section("Limits", [*_limits(report, people)], ()),
     ]
     outdated = drawn is not None and (drawn.digest, drawn.number) != (report.basis.digest, report.basis.number)
-    unstated = f"{len(form.missing)} of {counted(len(form.stated), 'fields')} of the form are {NOT_STATED}."
+    unstated = f"{[*form.values()].count('')} of {len(form)} fields of the form are {NOT_STATED}."
     first = (*limits(report), *([OUTDATED] if outdated else []), unstated, NO_CLAIM)
     filled = [section for section in sections if section.notes or section.tables]
     return [Section(f"Evaluation record: {report.title}", first, ()), *_with_items(filled, form)]
@@ -123,8 +105,8 @@ def _starting(facts: Facts, *starts: str) -> list[Table]:
     return [table for title, table in facts.items() if title.startswith(starts)]
 
 
-def _form(form: RecordForm) -> Table:
-    rows = tuple((label(name).capitalize(), text or NOT_STATED) for name, text in form.stated.items())
+def _form(form: Mapping[str, str]) -> Table:
+    rows = tuple((label(name).capitalize(), text or NOT_STATED) for name, text in form.items())
     return Table("Stated by the people who are responsible", texts("field", "stated"), rows)
 
 
@@ -200,11 +182,8 @@ def _forms(part: Part, kept: KeptPrompts) -> list[list[str]]:
 
 def _fixed(report: Report) -> Iterator[str]:
     run = report.run
-    yield (
-        f"As run.json has them. The run started at {run.started or NOT_KNOWN}. Of a stored gate it is known that it was "
-        "there before the first answer; of the other rules, only that the answers were given and scored by them."
-    )
-    yield f"Edition of the program's rules that read answers: {run.reading_rules}."
+    yield f"As run.json has them. It started at {run.started or NOT_KNOWN}. Edition of the reading rules: {run.reading_rules}."
+    yield "A stored gate was there before the first answer. Of the other rules it is known that the answers are of them."
     for name in run.benchmarks:
         yield f"{name}: {fixed_slices(run, name) or 'no slice was fixed before the run: all are exploratory'}."
 
@@ -297,12 +276,12 @@ def _limits(report: Report, people: Sequence[Report]) -> Iterator[str]:
     yield from (line for line, holds in facts.items() if holds)
 
 
-def _with_items(sections: Sequence[Section], form: RecordForm) -> Iterator[Section]:
+def _with_items(sections: Sequence[Section], form: Mapping[str, str]) -> Iterator[Section]:
     """Yield sections that end with the reporting items that they serve, and a section with all items."""
     places = {key(section): section.title for section in sections}
-    places |= {f"form.{name}": f"Form: {label(name)}" for name, text in form.stated.items() if text}
+    places |= {f"form.{name}": f"Form: {label(name)}" for name, text in form.items() if text}
     serving, tables = defaultdict[str, list[str]](list), list[Table]()
-    for guideline in guidelines():
+    for guideline in parts().guideline:
         rows = []
         for number, subject, *named in guideline.items:
             found = [place for place in named if place in places]
