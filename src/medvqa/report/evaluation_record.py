@@ -182,8 +182,9 @@ def _forms(part: Part, kept: KeptPrompts) -> list[list[str]]:
 
 def _fixed(report: Report) -> Iterator[str]:
     run = report.run
-    yield f"As run.json has them. It started at {run.started or NOT_KNOWN}. Edition of the reading rules: {run.reading_rules}."
-    yield "A stored gate was there before the first answer. Of the other rules it is known that the answers are of them."
+    yield f"As run.json has them, of a run that started at {run.started or NOT_KNOWN}."
+    yield f"Edition of the rules that read answers: {run.reading_rules}."
+    yield "A stored gate was there before the first answer; of the other rules this is not recorded."
     for name in run.benchmarks:
         yield f"{name}: {fixed_slices(run, name) or 'no slice was fixed before the run: all are exploratory'}."
 
