@@ -15,7 +15,7 @@ _STYLE = """\
 html { color-scheme: light; background: #fff; color: #111; font: 11pt/1.4 system-ui, sans-serif }
 body { max-width: 60rem; margin: 0 auto; padding: 1rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1.2rem; border-bottom: 1px solid #999 } h3 { font-size: 1rem }
-h2, h3 { break-after: avoid } h1 + ul { border: 1px solid #111; padding: .5rem 2rem }
+h2, h3, h2 + ul { break-after: avoid } h1 + ul { border: 1px solid #111; padding: .5rem 2rem }
 table { border-collapse: collapse; width: 100%; font-size: .8rem } table:has(th:nth-child(10)) { font-size: .62rem }
 thead { display: table-header-group } th { background: #eee } tr { break-inside: avoid }
 th, td { border: 1px solid #bbb; padding: .15rem .35rem; text-align: left; vertical-align: top }
