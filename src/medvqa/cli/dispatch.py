@@ -106,6 +106,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "report": "draw the reports of run folders again; for several runs, also a page that compares them",
         "view": "show run folders in the browser, and follow running sessions",
         "audit": "look for names of patients and files in every file of a run folder",
+        "record": "write the evaluation record of a run, for a file",
         "export": "write the questions, results and measures of a run as CSV and Parquet",
     },
     "compare": {

@@ -10,7 +10,7 @@ from medvqa.report.build import Report
 from medvqa.report.notes import notes_of, usage_of
 from medvqa.report.reader_tables import of_people
 from medvqa.report.sentences import limits, sentences
-from medvqa.report.tables import adds, by_dimension, by_prompt, components, headline, image_gain, outcomes, spread
+from medvqa.report.tables import adds, components, headline, image_gain, outcomes, sliced_tables, spread
 
 
 def render(report: Report) -> str:
@@ -36,14 +36,8 @@ def render(report: Report) -> str:
     if notes := notes_of(report):
         blocks.append("\n".join(f"- {escape(note)}" for note in notes))
     blocks += _errors(report)
-    for part in report.parts:
-        if part.prompts:
-            table = by_prompt(part)
-            blocks += [f"## {escape(table.title)}", grid(table)]
-        for dimension in part.benchmark.dimensions:
-            table = by_dimension(part, dimension)
-            if table.rows:
-                blocks += [f"## {escape(table.title)}", grid(table)]
+    for table in sliced_tables(report):
+        blocks += [f"## {escape(table.title)}", grid(table)]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 
@@ -222,6 +222,14 @@ def by_prompt(part: Part) -> Table:
     rows.append(("p of equal prompts", *tests))
     rows.append((f"highest, selected of {len(part.prompts)}", *highest))
     return Table(f"{part.name} by prompt", tuple(columns), tuple(rows))
+
+
+def sliced_tables(report: Report) -> Iterator[Table]:
+    """Yield the headline measures of each part by prompt, if it has several, and by each dimension."""
+    for part in report.parts:
+        if part.prompts:
+            yield by_prompt(part)
+        yield from (table for dimension in part.benchmark.dimensions if (table := by_dimension(part, dimension)).rows)
 
 
 SD = "sd over samples"
