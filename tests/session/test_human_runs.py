@@ -117,6 +117,23 @@ def test_the_panel_majority_counts_as_many_votes_as_there_are(here: Path, capsys
     assert found["invalid_rate"]["count"] == 1
 
 
+def test_shards_of_readers_are_merged_and_runs_not_combined(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table(here / "r.csv", two_readers())
+    command = ("run", "--model=human:r.csv", f"--benchmark={PAIRS}")
+    for number in (1, 2):
+        assert main([*command, f"--shard={number}/2", f"--run=s{number}"]) == 0
+    assert main([*command, "--run=whole"]) == 0
+    code, said = says(capsys, "merge", "reports/s1", "reports/s2", "-o", "merged")
+    assert code == 0, said
+    one, other = (run_record.read_run(here / "reports" / name) for name in ("whole", "merged"))
+    assert (one.readers, one.selected.line(PAIRS, "mc")) == (other.readers, other.selected.line(PAIRS, "mc"))
+    assert measures(here / "reports" / "whole") == measures(here / "reports" / "merged")
+    code, said = says(capsys, "combine", "reports/whole")
+    assert (code, "vote" in said) == (0, True)
+    code, said = says(capsys, "combine", "reports/whole", "reports/merged")
+    assert (code, "the samples of whole are its readers" in said) == (4, True)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -82,7 +82,7 @@ def test_shipped_backends_are_models() -> None:
             continue
         letters = frozenset({"generate", "option_logprobs"})
         words = frozenset({"generate"})
-        able = {"majority": words, "echo": words, "openai": letters, "serve": letters}.get(name, every)
+        able = {"majority": words, "echo": words, "human": words, "openai": letters, "serve": letters}.get(name, every)
         assert backend("x").capabilities == able
     for model in (Random("7"), Majority(""), Echo("A")):
         assert isinstance(model, Model)

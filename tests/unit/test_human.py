@@ -17,6 +17,8 @@ from medvqa.cli import main
 from medvqa.figures import Table
 from medvqa.items import Answer, AnswerError, Prompt, ReaderNote, UsageError
 from medvqa.judging import coefficients
+from medvqa.readings import reading_file
+from medvqa.readings.reading_file import ReaderStudy, Reading
 from medvqa.report import reader_tables
 from medvqa.scoring import of_people
 from medvqa.statistics import readers as statistics
@@ -186,6 +188,24 @@ def test_the_tables_of_readers(built: report.Report) -> None:
     assert row[3].high - row[3].low > alone[3].high - alone[3].low  # type: ignore[attr-defined]
     assert any("Obuchowski-Rockette" in note for note in readers.notes)
     assert [row[:2] for row in agreement.texts] == [[PAIRS, "Krippendorff's alpha"]]
+
+
+def test_codes_of_strangers_are_texts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    hostile = ["<script>alert(1)</script>", "a|b\n# c", "\x1b[31mred", "=1+1", "[x](javascript:1)", "\u202eevil"]
+    readings = [Reading(code, PAIRS, "1/1", response="A", comment=f"comment {code}") for code in hostile]
+    (tmp_path / "r.jsonl").write_bytes(reading_file.encode(ReaderStudy(), readings))
+    assert main(["run", "--model=human:r.jsonl", f"--benchmark={PAIRS}", "--run=h"]) == 0
+    folder = tmp_path / "reports" / "h"
+    page, summary = (folder / "index.html").read_text(), (folder / "summary.md").read_text()
+    assert "<script>alert" not in page + summary
+    assert "\x1b" not in summary
+    assert "\u202e" not in summary
+    assert "\n# c" not in summary
+    assert "](javascript" not in summary
+    assert main(["run", "--model=echo:A", f"--benchmark={PAIRS}", "--run=m"]) == 0
+    assert main(["compare", "reports/h", "reports/m", "--markdown=c.md"]) == 0
+    assert "<script>" not in (tmp_path / "c.md").read_text()
 
 
 def test_they_stand_on_every_report(built: report.Report) -> None:

@@ -342,6 +342,10 @@ def _how(run: RunRecord) -> str:
 def _check_samples(runs: Sequence[RunPart], samples: Protocol) -> list[str]:
     """Return notes about models; UsageError for the first difference that is not allowed."""
     first, *others = runs
+    for run in runs if others else ():
+        if run.about.readers is not None:
+            join = "join the files of readers by medvqa read import"
+            raise UsageError(f"these runs cannot be combined: the samples of {run.name} are its readers; {join}")
     for run in others:
         same = first.model == run.model
         for difference in differences(

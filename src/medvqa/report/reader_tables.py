@@ -46,14 +46,11 @@ def readers(report: Report) -> Table:
             found = statistics.mean_of_readers(scored.scores, scored.groups)
             notes.append(f"Means of readers: 95 % intervals for other readers and cases ({found.method}).")
             notes += filter(None, [statistics.warning(found.readers, crossed=found.method == statistics.CROSSED)])
-    score = Column("mean score %", "figure", name="score")
-    columns = (
-        *texts(*names, "reader"),
-        *numbers("questions"),
-        score,
-        INTERVAL,
-        *numbers("abstained", "median seconds"),
-    )
+    if rows:
+        notes.append("A question's sample k is the reading of the k-th of these readers, sorted by their codes.")
+    score = (Column("mean score %", "figure", name="score"), replace(INTERVAL, name="score"))
+    others = numbers("abstained", "median seconds")
+    columns = (*texts(*names, "reader"), *numbers("questions"), *score, *others)
     return Table("Readers", columns, tuple(rows), notes=tuple(dict.fromkeys(notes)))
 
 

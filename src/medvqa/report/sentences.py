@@ -129,7 +129,7 @@ def _sentence(report: Report, part: Part) -> Sentence:
     standing = _standing(measure, less=less)
     chosen = report.selected(part)
     words = [
-        *_value(part, measure, measure.value),
+        *_value(part, measure, measure.value, " for these readers" if report.run.readers is not None else ""),
         *([Word(f", from a part of the benchmark: {chosen}.")] if chosen else [Word(".")]),
         *_lookless(measure, standing, less=less),
     ]
@@ -169,8 +169,8 @@ def _no_number(part: Part) -> str:
     return "no number: no question counts in a headline measure."
 
 
-def _value(part: Part, measure: Measure, value: float) -> list[Word]:
-    """The value in words, its interval and the number of units."""
+def _value(part: Part, measure: Measure, value: float, of: str) -> list[Word]:
+    """The value in words, its interval `of` which answers ("" if it needs no words), and the number of units."""
     right = _words_of(part, measure.name)
     less = " (less is better)" if less_is_better(part, measure.name) else ""
     label = measure.name.replace("_", " ")
@@ -188,7 +188,7 @@ def _value(part: Part, measure: Measure, value: float) -> list[Word]:
         return [*said, Word(f", {no_interval(measure.groups) or 'no interval'} ("), units, Word(")")]
     low, high = (rounded(bound, percent=measure.percent) for bound in (measure.low, measure.high))
     prompts = max((len(each.prompts) for each in part.headline_spreads if each.name == measure.name), default=1)
-    which = f" for these {prompts} prompts" if prompts > 1 else ""
+    which = f" for these {prompts} prompts" if prompts > 1 else of
     bounds = [
         Word(f", 95 % interval{which} "),
         Word(low, "low", measure.low),
