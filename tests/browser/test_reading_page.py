@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from PIL import Image
 
-from medvqa.readings.reading_file import ReaderStudy, Reading
+from medvqa.readings.reading_file import ReaderAnswer, ReaderStudy
 from medvqa.report.bundle.head import VERSION
 from medvqa.report.bundle.images import ImageHead
 from medvqa.report.bundle.reading_page import ReadingHead, ReadingTask
@@ -90,11 +90,11 @@ def button(page: Any, name: str) -> Any:
     return page.get_by_role("button", name=name)
 
 
-def reading(item: str, **given: Any) -> Reading:
-    return Reading(reader="R1", benchmark="chest", item=item, **given)
+def reading(item: str, **given: Any) -> ReaderAnswer:
+    return ReaderAnswer(reader="R1", benchmark="chest", item=item, **given)
 
 
-def exported(page: Any, folder: Path) -> tuple[ReaderStudy, list[Reading]]:
+def exported(page: Any, folder: Path) -> tuple[ReaderStudy, list[ReaderAnswer]]:
     """The lines of the file that the page exports, as `medvqa read import` takes them."""
     with page.expect_download() as download:
         page.get_by_role("button", name=re.compile("^Export")).click()
@@ -102,7 +102,9 @@ def exported(page: Any, folder: Path) -> tuple[ReaderStudy, list[Reading]]:
     download.value.save_as(folder / "R1.jsonl")
     first, *lines = (folder / "R1.jsonl").read_bytes().splitlines()
     assert b'"readings":1' in first
-    return msgspec.json.decode(first, type=ReaderStudy), [msgspec.json.decode(line, type=Reading) for line in lines]
+    return msgspec.json.decode(first, type=ReaderStudy), [
+        msgspec.json.decode(line, type=ReaderAnswer) for line in lines
+    ]
 
 
 def test_a_reader_answers_closes_the_tab_goes_on_and_exports_what_import_reads(
@@ -234,7 +236,7 @@ def test_hostile_texts_are_texts(tab: Tab, tmp_path: Path) -> None:
         button(page, "Export 1 answer").click()
     assert download.value.suggested_filename == "-img-src-x-onerror-alert-1-script-7-7-.jsonl"
     download.value.save_as(tmp_path / "hostile.jsonl")
-    line = msgspec.json.decode((tmp_path / "hostile.jsonl").read_bytes().splitlines()[1], type=Reading)
+    line = msgspec.json.decode((tmp_path / "hostile.jsonl").read_bytes().splitlines()[1], type=ReaderAnswer)
     assert (line.reader, line.item, line.response) == (HOSTILE, HOSTILE, HOSTILE[:9])
     assert page.locator("main img, main script, main b").count() == 0
     # What the storage holds is checked like a file.
@@ -336,7 +338,7 @@ class Folder:
         self.version += 1
 
     def responses(self) -> list[str]:
-        return [msgspec.json.decode(line, type=Reading).response for line in self.text.splitlines()[1:]]
+        return [msgspec.json.decode(line, type=ReaderAnswer).response for line in self.text.splitlines()[1:]]
 
 
 def test_a_served_page_saves_beside_the_browser_and_asks_about_conflicts(browser: Any) -> None:

@@ -18,7 +18,7 @@ from medvqa.cli import main
 from medvqa.items import DataWarning, Item
 from medvqa.metrics.by_reader import by_reader
 from medvqa.readings import reading_file
-from medvqa.readings.reading_file import ReaderStudy, Reading
+from medvqa.readings.reading_file import ReaderAnswer, ReaderStudy
 from medvqa.records import coverage, run_folder, run_record
 from medvqa.statistics import readers as statistics
 from medvqa.tables import sheets
@@ -195,9 +195,9 @@ def test_what_a_reader_said_besides_is_kept(here: Path, capsys: pytest.CaptureFi
     study = ReaderStudy(name="pilot", plan="ab" * 32, readers=("R1", "R2"), assigned={"R1": 2, "R2": 2}, margin=5)
     first, second = ITEMS[:2]
     lines = [
-        Reading("R1", PAIRS, first.id, cannot_tell=True, confidence=2, seconds=31.5, comment="blurred"),
-        Reading("R1", PAIRS, second.id, response=right(second), arm="without"),
-        Reading("R2", PAIRS, second.id, comment="not answered yet"),
+        ReaderAnswer("R1", PAIRS, first.id, cannot_tell=True, confidence=2, seconds=31.5, comment="blurred"),
+        ReaderAnswer("R1", PAIRS, second.id, response=right(second), arm="without"),
+        ReaderAnswer("R2", PAIRS, second.id, comment="not answered yet"),
     ]
     (here / "pilot.jsonl").write_bytes(reading_file.encode(study, lines))
     code, said = says(capsys, "run", "--model=human:pilot.jsonl", f"--benchmark={PAIRS}", "--run=h")
@@ -251,15 +251,17 @@ def study(margin: float | None = 20, **more: Any) -> ReaderStudy:
     return ReaderStudy(**({"plan": "ab" * 32, "readers": planned, "margin": margin} | more))
 
 
-def crossed(readers: int, questions: int = 36, wrong_in: int = 5) -> list[Reading]:
+def crossed(readers: int, questions: int = 36, wrong_in: int = 5) -> list[ReaderAnswer]:
     return [
-        Reading(f"R{number}", PAIRS, item.id, response=(wrong if (place + number) % wrong_in == 0 else right)(item))
+        ReaderAnswer(
+            f"R{number}", PAIRS, item.id, response=(wrong if (place + number) % wrong_in == 0 else right)(item)
+        )
         for number in range(1, readers + 1)
         for place, item in enumerate(ITEMS[:questions])
     ]
 
 
-def ask(here: Path, readings: list[Reading], plan: ReaderStudy, model: str = "phantom-vlm") -> None:
+def ask(here: Path, readings: list[ReaderAnswer], plan: ReaderStudy, model: str = "phantom-vlm") -> None:
     (here / "r.jsonl").write_bytes(reading_file.encode(plan, readings))
     assert main(["run", "--model=human:r.jsonl", f"--benchmark={PAIRS}", "--run=people"]) == 0
     assert main(["run", f"--model={model}", f"--benchmark={PAIRS}", "--run=model"]) in (0, 1)

@@ -18,7 +18,7 @@ from medvqa.figures import Table
 from medvqa.items import Answer, AnswerError, Prompt, ReaderNote, UsageError
 from medvqa.judging import coefficients
 from medvqa.readings import reading_file
-from medvqa.readings.reading_file import ReaderStudy, Reading
+from medvqa.readings.reading_file import ReaderAnswer, ReaderStudy
 from medvqa.report import reader_tables
 from medvqa.scoring import of_people
 from medvqa.statistics import readers as statistics
@@ -193,7 +193,7 @@ def test_the_tables_of_readers(built: report.Report) -> None:
 def test_codes_of_strangers_are_texts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     hostile = ["<script>alert(1)</script>", "a|b\n# c", "\x1b[31mred", "=1+1", "[x](javascript:1)", "\u202eevil"]
-    readings = [Reading(code, PAIRS, "1/1", response="A", comment=f"comment {code}") for code in hostile]
+    readings = [ReaderAnswer(code, PAIRS, "1/1", response="A", comment=f"comment {code}") for code in hostile]
     (tmp_path / "r.jsonl").write_bytes(reading_file.encode(ReaderStudy(), readings))
     assert main(["run", "--model=human:r.jsonl", f"--benchmark={PAIRS}", "--run=h"]) == 0
     folder = tmp_path / "reports" / "h"

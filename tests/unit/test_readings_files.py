@@ -13,12 +13,12 @@ from medvqa import tables
 from medvqa.items import DataError, DataWarning, MedVQAError, UsageError
 from medvqa.readings import foreign, reading_file
 from medvqa.readings.foreign import ReadingColumns, read_any
-from medvqa.readings.reading_file import Opinion, ReaderStudy, Reading
+from medvqa.readings.reading_file import Opinion, ReaderAnswer, ReaderStudy
 from medvqa.tables import sheets
 
 STUDY = ReaderStudy(name="pilot", plan="ab" * 32, readers=("R1", "R2"), assigned={"R1": 2, "R2": 1})
-R1 = Reading("R1", "bench", "1", response="A", confidence=4, seconds=12.5, comment="edge", place=1, sitting=1)
-R2 = Reading("R2", "bench", "1", cannot_tell=True, arm="with")
+R1 = ReaderAnswer("R1", "bench", "1", response="A", confidence=4, seconds=12.5, comment="edge", place=1, sitting=1)
+R2 = ReaderAnswer("R2", "bench", "1", cannot_tell=True, arm="with")
 LABEL_STUDIO = """\
 "annotation_id","annotator","choice","created_at","id","image","lead_time","updated_at","was_cancelled"
 1,"R1","A","2024-01-01","q1","a.png",8.5,"2024-01-01","False"
@@ -38,9 +38,9 @@ def write(path: Path, content: str | bytes) -> Path:
     return path
 
 
-def read(path: Path, **columns: str) -> list[Reading]:
+def read(path: Path, **columns: str) -> list[ReaderAnswer]:
     lines = read_any(path, ReadingColumns(**columns))[1]
-    return [line for line in lines if isinstance(line, Reading)]
+    return [line for line in lines if isinstance(line, ReaderAnswer)]
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -99,14 +99,14 @@ def test_files_of_one_study_are_joined() -> None:
     with pytest.raises(DataError, match="b: of another study than a"):
         reading_file.joined([("a", own, [R1]), ("b", other, [R2])])
     with pytest.raises(DataError, match="b: reader 'R1' has another answer"):
-        reading_file.joined([("a", own, [R1]), ("b", own, [Reading("R1", "bench", "1", response="B")])])
+        reading_file.joined([("a", own, [R1]), ("b", own, [ReaderAnswer("R1", "bench", "1", response="B")])])
     table = ReaderStudy(name="table", readers=("R9",))
     assert reading_file.joined([("t", table, [R2]), ("a", own, [R1])])[0].readers == STUDY.readers
 
 
 def test_tables_in_every_format(tmp_path: Path) -> None:
     columns, rows = ["ID", "Reader", "Response"], [["q1", "R1", "A"], ["q1", "R2", "B"], ["q2", "R2", ""]]
-    expected = [Reading("R1", "", "q1", response="A"), Reading("R2", "", "q1", response="B")]
+    expected = [ReaderAnswer("R1", "", "q1", response="A"), ReaderAnswer("R2", "", "q1", response="B")]
     for name in ("r.csv", "r.xlsx"):
         sheets.write(tmp_path / name, columns, rows)
         study, lines = read_any(tmp_path / name)
@@ -121,26 +121,26 @@ def test_all_columns_and_other_names(tmp_path: Path) -> None:
         "question_id,rater,score,benchmark,confidence,reading time,comment,arm\n7.0,2,0.5,bench,3,20.5,ok,without\n",
     )
     assert read(table) == [
-        Reading("2", "bench", "7", score=0.5, confidence=3, seconds=20.5, comment="ok", arm="without")
+        ReaderAnswer("2", "bench", "7", score=0.5, confidence=3, seconds=20.5, comment="ok", arm="without")
     ]
     typed = write(tmp_path / "t.csv", "nr,who,answer,id\n1,R1,A,x\n")
-    assert read(typed, id="nr", reader="who", response="Answer") == [Reading("R1", "", "1", response="A")]
+    assert read(typed, id="nr", reader="who", response="Answer") == [ReaderAnswer("R1", "", "1", response="A")]
     told = write(tmp_path / "c.csv", "id,reader,response,cannot tell\n1,R1,,yes\n2,R1,B,no\n")
-    assert read(told)[0] == Reading("R1", "", "1", cannot_tell=True)
+    assert read(told)[0] == ReaderAnswer("R1", "", "1", cannot_tell=True)
 
 
 def test_label_studio(tmp_path: Path) -> None:
     assert read(write(tmp_path / "ls.csv", LABEL_STUDIO)) == [
-        Reading("R1", "", "q1", response="A", seconds=8.5),
-        Reading("R2", "", "q1", response="A,C", seconds=9),
+        ReaderAnswer("R1", "", "q1", response="A", seconds=8.5),
+        ReaderAnswer("R2", "", "q1", response="A,C", seconds=9),
     ]
 
 
 def test_redcap(tmp_path: Path) -> None:
     table = write(tmp_path / "redcap.csv", REDCAP)
     assert read(table, response="finding", codes="1:A,2:B") == [
-        Reading("R1", "", "q1", response="A"),
-        Reading("R2", "", "q1", response="B"),
+        ReaderAnswer("R1", "", "q1", response="A"),
+        ReaderAnswer("R2", "", "q1", response="B"),
     ]
     with pytest.raises(DataError, match=r"the code '2' is none of --set codes \(1\)"):
         read(table, response="finding", codes="1:A")
@@ -182,7 +182,7 @@ def test_a_wrong_table_gets_one_line(tmp_path: Path, content: str | bytes, colum
 
 def test_the_same_answer_twice_counts_once(tmp_path: Path) -> None:
     path = write(tmp_path / "r.csv", "id,reader,response,seconds\n1,R1,A,5\n1,R1,A,7\n")
-    assert read(path) == [Reading("R1", "", "1", response="A", seconds=7)]
+    assert read(path) == [ReaderAnswer("R1", "", "1", response="A", seconds=7)]
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,7 @@ export interface SentPrompt {
 /** One question, in the reader's own order. */
 export interface ReadingTask {
   readonly benchmark: string;
+  /** A code in place of the id (`readings.study_plan.StudyRecord`): ids tell keys and pairs. */
   readonly item: string;
   readonly kind: "single_choice" | "multiple_response" | "judgment" | "fill_in_the_blank" | "short_answer";
   readonly question: string;

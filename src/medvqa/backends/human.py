@@ -12,7 +12,7 @@ from pathlib import Path
 from medvqa import files
 from medvqa.backend import Backend, Readers
 from medvqa.items import Answer, AnswerError, DataError, DataWarning, Item, Prompt, ReaderNote, UsageError, of_data
-from medvqa.readings.reading_file import ReaderStudy, Reading, ReadingColumns
+from medvqa.readings.reading_file import ReaderAnswer, ReaderStudy, ReadingColumns
 from medvqa.tables import limits
 
 _Key = tuple[str, str, str]
@@ -51,7 +51,7 @@ class Human(Backend):
             raise UsageError(f"{where}: cannot be read: {error.strerror}") from None
 
     @cached_property
-    def _content(self) -> tuple[ReaderStudy, tuple[Reading, ...]]:
+    def _content(self) -> tuple[ReaderStudy, tuple[ReaderAnswer, ...]]:
         """The study, and its readings that hold an answer (DataError)."""
         study, readings = _read(Path(self.argument), self._digest, self.options)
         if study.task != "answer":
@@ -59,7 +59,7 @@ class Human(Backend):
         return study, readings
 
     @cached_property
-    def _readings(self) -> dict[_Key, Reading]:
+    def _readings(self) -> dict[_Key, ReaderAnswer]:
         return {(reading.reader, reading.benchmark, reading.item): reading for reading in self._content[1]}
 
     @cached_property
@@ -133,7 +133,7 @@ class Human(Backend):
 
 
 @lru_cache(maxsize=2)
-def _read(path: Path, digest: str, columns: ReadingColumns) -> tuple[ReaderStudy, tuple[Reading, ...]]:
+def _read(path: Path, digest: str, columns: ReadingColumns) -> tuple[ReaderStudy, tuple[ReaderAnswer, ...]]:
     """The content of a file; each state of a file is read once per process."""
     # Import lazily: other models need no names of columns.
     from medvqa.readings import foreign
@@ -142,7 +142,7 @@ def _read(path: Path, digest: str, columns: ReadingColumns) -> tuple[ReaderStudy
     answered = [
         line
         for line in lines
-        if isinstance(line, Reading) and (line.response.strip() or line.cannot_tell or line.score is not None)
+        if isinstance(line, ReaderAnswer) and (line.response.strip() or line.cannot_tell or line.score is not None)
     ]
     if study.task == "answer" and not answered:
         raise DataError(f"{path}: no readings that hold an answer")

@@ -47,7 +47,8 @@ def run(typed: RecordArguments) -> tuple[str, int]:
         own, *others = [report.build(folder, registry.benchmarks) for folder in runs]
         if others:
             pairs = [(0, place) for place in range(1, len(runs))]
-            study = comparing.study(comparing.load_beside(runs), registry.benchmarks, pairs=pairs, units=False)
+            beside = comparing.load_beside(runs)
+            study = comparing.study(beside, registry.benchmarks, pairs=pairs, units=False, people=True)
             compared = comparison.of_study(study, registry.benchmarks, comparison.Shown(flips=0))
         head = decode.stored(runs[0] / METRICS, MetricsHead, MAX_RUN, f"Type medvqa report {runs[0]}.")
         record = of_run(own, form, None if head is None else head.results, others, compared)

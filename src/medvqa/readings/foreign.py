@@ -29,7 +29,7 @@ from medvqa import decode, tables
 from medvqa.importing.roles import plain, usual_names
 from medvqa.items import DataError, DataWarning, UsageError, of_data
 from medvqa.readings import reading_file
-from medvqa.readings.reading_file import Lines, ReaderStudy, Reading, ReadingColumns
+from medvqa.readings.reading_file import Lines, ReaderAnswer, ReaderStudy, ReadingColumns
 from medvqa.tables import TableRow, json_text, limits, people
 
 HINT = (
@@ -96,7 +96,7 @@ def _is_name(code: str) -> bool:
     return "^" in code or (len(named) > 1 and not any(sign.isdigit() for sign in code))
 
 
-def _rows(path: Path, columns: ReadingColumns) -> Iterator[tuple[str, Reading]]:
+def _rows(path: Path, columns: ReadingColumns) -> Iterator[tuple[str, ReaderAnswer]]:
     codes = _codes(columns.codes)
     names: tuple[str, ...] = ()
     roles: Mapping[str, str] = {}
@@ -153,7 +153,7 @@ def _named(row: TableRow, role: str, known: Collection[str]) -> str:
     return found[0] if found else ""
 
 
-def _reading(row: TableRow, roles: Mapping[str, str], codes: Mapping[str, str]) -> Reading | None:
+def _reading(row: TableRow, roles: Mapping[str, str], codes: Mapping[str, str]) -> ReaderAnswer | None:
     """Return the reading of a row; None if the reader has not answered (DataError)."""
     texts = {role: row.text(roles[role]).strip() for role in ("benchmark", "comment", "arm") if roles[role]}
     response = _response(row, roles["response"], codes) if roles["response"] else ""
@@ -176,7 +176,7 @@ def _reading(row: TableRow, roles: Mapping[str, str], codes: Mapping[str, str]) 
         **texts,
     }
     try:
-        return msgspec.convert(values, Reading)
+        return msgspec.convert(values, ReaderAnswer)
     except msgspec.ValidationError as error:
         raise row.error(str(error).replace("`$.", "`")) from None
 

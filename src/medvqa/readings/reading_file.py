@@ -55,7 +55,7 @@ class ReaderStudy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     reader: str = ""
 
 
-class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ReaderAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One reader's answer to one question.
 
     `response`: letters of options such as "A" or "A,C", or a text. `cannot_tell`: the reader said that it cannot be
@@ -81,7 +81,7 @@ class Opinion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """One expert's opinion of one question.
 
     `rating`: 1 to 10. A decision "correct" has the corrected `question`, `options` or `answers`; None: unchanged.
-    `final`: the decision after both reviewers. The other fields are as in `Reading`.
+    `final`: the decision after both reviewers. The other fields are as in `ReaderAnswer`.
     """
 
     reader: _Name
@@ -119,7 +119,7 @@ class ReadingColumns:
     codes: str | None = None
 
 
-Line = Reading | Opinion
+Line = ReaderAnswer | Opinion
 Lines = list[Line]
 
 
@@ -146,7 +146,7 @@ def parse(content: bytes, name: str) -> tuple[ReaderStudy, Lines]:
             continue
         if len(placed) == limits.MAX_ROWS:
             raise limits.above(where, limits.MAX_ROWS, "readings")
-        kind: type[Line] = Reading if study.task == "answer" else Opinion
+        kind: type[Line] = ReaderAnswer if study.task == "answer" else Opinion
         placed.append((where, decode.converted(value, kind, where, error=DataError)))
     if study is None:
         raise DataError(f"{name}: empty file; a file of readings has its study in the first line")
@@ -201,7 +201,7 @@ def joined(files: Sequence[tuple[str, ReaderStudy, Lines]]) -> tuple[ReaderStudy
 
 def _said(line: Line) -> tuple[object, ...]:
     """What a line says of its question, without times, places and comments."""
-    if isinstance(line, Reading):
+    if isinstance(line, ReaderAnswer):
         return line.response.strip(), line.cannot_tell, line.score, line.arm
     return line.decision, line.rating, line.question, line.options, line.answers
 
@@ -210,7 +210,7 @@ def _problem(line: Line) -> str:
     """Why a line contradicts itself; "" if it does not."""
     if not line.reader.strip():
         return "no reader: give the reader's code, such as R1"
-    if isinstance(line, Reading):
+    if isinstance(line, ReaderAnswer):
         if line.score is not None and (line.response or line.cannot_tell):
             return "a response and a score: a reading is scored by the rules of the run, or by people; keep one of them"
         if line.cannot_tell and line.response:

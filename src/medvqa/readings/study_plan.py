@@ -13,7 +13,7 @@ import msgspec
 from medvqa import decode, printing
 from medvqa.items import DataError, Item, UsageError, of_data
 from medvqa.readings import assigning
-from medvqa.readings.reading_file import MAX_READERS, Arm, Opinion, ReaderStudy, Reading, Task
+from medvqa.readings.reading_file import MAX_READERS, Arm, Opinion, ReaderAnswer, ReaderStudy, Task
 from medvqa.tables import people
 
 RECORD, JOINED, RECEIVED = "study.json", "readings.jsonl", "received"
@@ -148,8 +148,8 @@ def stored(folder: Path) -> StudyRecord | None:
 
 
 def by_ids(
-    record: StudyRecord, file: ReaderStudy, lines: Sequence[Reading | Opinion], name: str
-) -> list[Reading | Opinion]:
+    record: StudyRecord, file: ReaderStudy, lines: Sequence[ReaderAnswer | Opinion], name: str
+) -> list[ReaderAnswer | Opinion]:
     """Return the readings of a file with ids in place of codes (DataError).
 
     They must be of this plan, and of questions that are assigned to their readers. Tables of other programs may have
@@ -163,7 +163,7 @@ def by_ids(
         if len(record.study.benchmarks) == 1:
             codes["", id] = code
     read_by = {reader: {code for code, _ in order} for reader, order in record.orders.items()}
-    translated: list[Reading | Opinion] = []
+    translated: list[ReaderAnswer | Opinion] = []
     for line in lines:
         own = read_by.get(line.reader)
         if own is None:

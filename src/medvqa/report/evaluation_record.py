@@ -19,7 +19,7 @@ from medvqa.items import Result
 from medvqa.protocols import rotation
 from medvqa.records.coverage import Basis
 from medvqa.records.sent_prompts import PROMPTS, KeptPrompts
-from medvqa.report import errors, gate
+from medvqa.report import errors, gate, reader_tables
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle.method import method_section
 from medvqa.report.bundle.page_blocks import TextBlock
@@ -75,7 +75,7 @@ def of_run(
         _section("Rules fixed before the first answer", _fixed(report), _rules(report, facts)),
         _section("Results", [sentence.text for sentence in sentences(report)], _results(report)),
         _section("Comparison", _compared(report, compared), _differences(report, compared)),
-        _section("Readers", (), [replace(headline(each), title=f"{each.title}: people") for each in people]),
+        _section("Readers", (), [table for each in people for table in reader_tables.of_people(each)]),
         _section("Errors", errors.lines(report), _errors(report)),
         _section("Versions and machines", (), [*_starting(facts, "Machine", "Versions"), _sessions(report)]),
         _section("Limits", [*_limits(report, people)], ()),
