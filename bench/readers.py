@@ -32,7 +32,8 @@ lowest and highest means over 50, 100 and 200 questions, and in brackets the wor
 
 Coverage is low where all read everything, as published (Obuchowski and Rockette, Hillis): with 2 or 3 readers, and at
 90 % if readers differ much, since Student's interval is symmetric. With 2 readers, `two` and `uneven` are `all`.
-ALONE
+These readers' own intervals (`alone`) hold their mean in 95 to 97 % (93), but that of all readers in only 65 to 93 % (35).
+Studies without an interval are left out: up to 2 % with 2 readers of 50 questions, hardly any with more.
 """
 
 from __future__ import annotations
