@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.stats import norm, t
 
 from medvqa import statistics
 from medvqa.statistics import readers
@@ -228,11 +229,59 @@ def test_these_readers_alone_have_the_interval_of_every_run(thin: Callable[[Floa
 
 
 def test_one_reader_of_right_and_wrong_has_the_interval_of_a_model() -> None:
-    scores = made(1)
-    table = statistics.UnitTable(scores[0], np.ones(40), np.arange(40), np.arange(40), np.zeros(40, dtype=int))
-    expected = statistics.estimate(table, binary=True)
-    found = mean_of_readers(scores, np.arange(40), fixed=True)
+    scores, groups = np.tile([0.0, 1.0], 20)[None], np.arange(40) // 2
+    scores[0, :6], scores[0, 6:12] = 0, 1
+    table = statistics.UnitTable(scores[0], np.ones(40), np.arange(40), groups, np.zeros(40, dtype=int))
+    expected, narrower = (statistics.estimate(table, binary=binary) for binary in (True, False))
+    assert expected.low[0] < narrower.low[0]
+    found = mean_of_readers(scores, groups, fixed=True)
     assert (found.low, found.high) == (expected.low[0], expected.high[0])
+
+
+def test_readers_who_do_not_read_everything_have_cochran_and_coxs_quantile() -> None:
+    scores, cases = two_a_question(made()), np.arange(40)
+    seen = ~np.isnan(scores)
+    both, of_readers = readers.u_statistic(seen / 80, np.nan_to_num(scores))
+    assert 0 < of_readers < both
+    shares = seen.sum(axis=1) / 80
+    assert shares.tolist() != [0.2] * 5
+    equal_loads = t.ppf(0.975, [4, 39]) @ [of_readers / both, 1 - of_readers / both]
+    difference = two_tests(scores, np.zeros_like(scores), cases)
+    assert difference.se == pytest.approx(both**0.5)
+    assert difference.difference is not None
+    assert difference.low is not None
+    half = difference.difference - difference.low
+    # Unequal loads cost degrees of freedom.
+    assert equal_loads < half / both**0.5 < 1.2 * equal_loads
+    mean = mean_of_readers(scores, cases)
+    assert mean.value is not None
+    trials = mean.value * (1 - mean.value) * (norm.ppf(0.975) / half) ** 2
+    low, high = statistics.wilson(mean.value * trials, trials)
+    assert (mean.low, mean.high) == (pytest.approx(float(low)), pytest.approx(float(high)))
+
+
+def test_equal_loads_have_the_quantile_of_the_number_of_readers() -> None:
+    scores = np.full((5, 40), np.nan)
+    for shift in (0, 1):
+        scores[(np.arange(40) + shift) % 5, np.arange(40)] = made()[(np.arange(40) + shift) % 5, np.arange(40)]
+    both, of_readers = readers.u_statistic(~np.isnan(scores) / 80, np.nan_to_num(scores))
+    found = two_tests(scores, np.zeros_like(scores), np.arange(40))
+    share = max(of_readers, 0) / max(both, of_readers)
+    assert t.ppf(0.975, found.df) == pytest.approx(t.ppf(0.975, [4, 39]) @ [share, 1 - share])
+
+
+def test_a_negative_part_of_cases_counts_as_0() -> None:
+    theta = np.array([0.6, 0.7, 0.8])
+    found = readers.obuchowski_rockette(theta, np.diag([0.02, 0.02, 0.02]) - 0.01)
+    assert (found.se, found.df) == (pytest.approx((0.01 / 3) ** 0.5), pytest.approx(2))
+
+
+def test_intervals_are_cut_where_no_score_can_be() -> None:
+    scores = np.zeros((2, 20))
+    scores[0] = 1
+    mean, difference = mean_of_readers(scores, np.arange(20)), two_tests(scores, 0 * scores, np.arange(20))
+    assert (mean.low, mean.high) == (0, 1)
+    assert (difference.low, difference.high) == (-1, 1)
 
 
 def test_unequal_loads_do_not_bias_the_variance() -> None:

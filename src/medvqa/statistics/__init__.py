@@ -2,7 +2,7 @@
 
 A `UnitTable` (terms of units) -> `estimate` (`Estimated`: its `ratios`, their `clustered` variance, `intervals`); two
 tables -> `compare` (`Comparison`); a table and a part of it -> `part_difference` (`PartDifference`); comparisons and
-floors -> `decide` (`Decision`).
+floors -> `decide` (`Decision`). `readers`: scores of several people, and a model against them.
 """
 
 from __future__ import annotations
