@@ -101,10 +101,7 @@ class Opinion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 @dataclass(frozen=True, slots=True)
 class ReadingColumns:
-    """The names of columns by role, as typed: None if a role's column is to be known by its name, "" for no column.
-
-    `codes` says what codes of choices mean: `1:A,2:B`.
-    """
+    """The names of columns by role, as typed: None if a role's column is to be known by its name, "" for no column."""
 
     id: str | None = None
     reader: str | None = None
@@ -116,7 +113,6 @@ class ReadingColumns:
     comment: str | None = None
     arm: str | None = None
     cannot_tell: str | None = None
-    codes: str | None = None
 
 
 Line = Reading | Opinion
