@@ -186,6 +186,11 @@ class Readers(msgspec.Struct, frozen=True, kw_only=True):
     margin: float | None = None
     plan: str = ""
 
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The fields that run.json has (`RecordedReaders`)."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if name != "read"}
+
 
 _PLAIN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "bool": ("True or False is expected", _as(bool)),

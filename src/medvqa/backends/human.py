@@ -52,7 +52,7 @@ class Human(AnswerFile):
 
     def fit(self, items: Iterable[Item]) -> None:
         """Warn (DataWarning) of readings of questions that the benchmarks of the run do not have."""
-        known = {key for item in items for key in ((item.benchmark, item.id), ("", item.id), (item.benchmark, ""))}
+        known = {key for item in items for key in ((item.benchmark, item.id), ("", item.id))}
         of_run = {benchmark for benchmark, _ in known}
         unknown = [item for _, name, item in self._readings if (name, item) not in known and name in of_run]
         if unknown:
