@@ -137,9 +137,9 @@ def test_shards_of_readers_are_merged_and_runs_not_combined(here: Path, capsys: 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--samples=3",), "its 2 readers; leave --samples out"),
-        (("--rotate=2",), "--rotate: people have answered the questions as they are"),
-        (("--reasoning=cot",), "--reasoning: people have answered"),
+        (("--samples=3",), "the 2 readers of 'human:readers.csv' are its samples; leave it out"),
+        (("--rotate=2",), "--rotate: people answered the questions as they are"),
+        (("--reasoning=cot",), "--reasoning: people answered"),
         (("--ablate=blank",), "--ablate=blank"),
         (("--technique=gd",), "gd"),
         (("--set", "reader=who"), "--set reader=who: "),

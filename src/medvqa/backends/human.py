@@ -29,13 +29,11 @@ class Human(AnswerFile):
     @cached_property
     def _readers(self) -> Readers:
         study, codes = _read(self._path, self._digest, self.options)[0], sorted({code for code, *_ in self._readings})
+        told = {"assigned": study.assigned, "margin": study.margin, "plan": study.plan}
         return Readers(
             codes=tuple(codes),
             read=tuple(frozenset((name, item) for own, name, item in self._readings if own == code) for code in codes),
-            planned=study.readers if study.plan else (),
-            assigned=study.assigned,
-            margin=study.margin,
-            plan=study.plan,
+            study={**told, "planned": study.readers} if study.plan else {},
         )
 
     def check(self) -> None:

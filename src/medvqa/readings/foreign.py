@@ -105,7 +105,7 @@ def _rows(path: Path, columns: ReadingColumns) -> Iterator[tuple[str, Reading]]:
 
 def _roles(row: TableRow, columns: ReadingColumns) -> Mapping[str, str]:
     """Return the columns by role: those typed, else those of known names (DataError, UsageError)."""
-    roles = {}
+    roles: dict[str, str] = {}
     for role, known in NAMES.items():
         typed: str | None = getattr(columns, role)
         named = [name for name in row.values if plain(name) in known]

@@ -206,9 +206,6 @@ def _problem(line: Line) -> str:
     """Why a line contradicts itself; "" if it does not."""
     if not line.reader.strip():
         return "no reader: give the reader's code, such as R1"
-    if isinstance(line, Reading):
-        if line.score is not None and (line.response or line.cannot_tell):
-            return "a response and a score: a reading is scored by the rules of the run, or by people; keep one of them"
-        if line.cannot_tell and line.response:
-            return "a response, and that it cannot be determined; keep one of them"
+    if isinstance(line, Reading) and bool(line.response) + line.cannot_tell + (line.score is not None) > 1:
+        return "more than one of a response, a score by people and cannot_tell; keep one of them"
     return ""
