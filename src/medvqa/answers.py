@@ -221,6 +221,8 @@ def decode(content: bytes) -> Answer:
         raise AnswerError(f"no answer: {error}") from None
     if answer.seconds is not None:
         _count("seconds", answer.seconds)
+    if answer.noted is not None and answer.noted.score is not None and not 0 <= answer.noted.score <= 1:
+        raise AnswerError(f"noted.score is {answer.noted.score!r}; a number from 0 to 1 is expected")
     for name, value in (answer.usage or {}).items():
         _count(f"usage[{name!r}]", value)
     for name, value in (answer.option_logprobs or {}).items():

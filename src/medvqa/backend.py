@@ -175,16 +175,13 @@ JSONValues = Annotated[Mapping[str, Any], "a mapping of texts to JSON values is 
 class Readers(msgspec.Struct, frozen=True, kw_only=True):
     """The people whose readings a model is. A question's sample k is the reading of the k-th of the sorted codes.
 
-    `read`: the questions of each, as benchmark ("": any) and id of the item. `planned`, `assigned` (questions by code),
-    `margin` (points of a percentage) and `plan` (its digest) are those of the study, if one was planned.
+    `read`: the questions of each, as benchmark ("": any) and id of the item. `study`: fields for run.json about their
+    study, if one was planned (`RecordedReaders`).
     """
 
     codes: tuple[str, ...]
     read: tuple[frozenset[tuple[str, str]], ...]
-    planned: tuple[str, ...] = ()
-    assigned: Mapping[str, int] = {}
-    margin: float | None = None
-    plan: str = ""
+    study: Mapping[str, Any] = {}
 
 
 _PLAIN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {

@@ -137,9 +137,9 @@ def test_shards_of_readers_are_merged_and_runs_not_combined(here: Path, capsys: 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--samples=3",), "its 2 readers; leave --samples out"),
-        (("--rotate=2",), "--rotate: people have answered the questions as they are"),
-        (("--reasoning=cot",), "--reasoning: people have answered"),
+        (("--samples=3",), "the 2 readers of 'human:readers.csv' are its samples; leave it out"),
+        (("--rotate=2",), "--rotate: people answered the questions as they are"),
+        (("--reasoning=cot",), "--reasoning: people answered"),
         (("--ablate=blank",), "--ablate=blank"),
         (("--technique=gd",), "gd"),
         (("--set", "reader=who"), "--set reader=who: "),
@@ -187,7 +187,7 @@ def test_a_wrong_file_gets_one_line(
 def test_unknown_ids_are_counted(here: Path) -> None:
     rows = [[f"x{number}", "R1", "A"] for number in range(7)]
     sheets.write(here / "r.csv", ["id", "reader", "response"], [[ITEMS[0].id, "R1", "A"], *rows])
-    with pytest.warns(DataWarning, match=r"7 readings of questions not in .*: x0, x1, x2, x3, x4, \.\.\."):
+    with pytest.warns(DataWarning, match=r"7 readings of questions not in .*: x0, x1, x2, x3, x4 and 2 more"):
         assert main(["run", "--model=human:r.csv", f"--benchmark={PAIRS}", "--run=h"]) == 0
 
 
@@ -280,7 +280,7 @@ def test_a_model_stands_against_readers_and_not_beside_a_run(here: Path, capsys:
     (part,) = against["parts"]
     assert (against["model"], against["people"], part["questions"]) == ("model", "people", 36)
     by_item = {result.item.id: result.score.value for result in run_folder.read(here / "reports" / "model").results}
-    scored = by_reader(run_folder.read(here / "reports" / "people").results, 3)
+    scored = by_reader(run_folder.read(here / "reports" / "people").results)
     model = np.array([by_item[result.item.id] for result in scored.firsts])
     expected = statistics.against_model(model, scored.scores, scored.groups)
     assert part["difference"]["difference"] == pytest.approx(expected.difference)

@@ -604,5 +604,5 @@ def test_questions_of_the_scripts_are_those_of_the_phantom(items: tuple[Item, ..
 
 def test_columns_need_recorded_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="--set=id=x: it needs --model=replay:FILE, not 'echo:A'"):
+    with pytest.raises(UsageError, match="--set=id=x: it needs --model=replay:FILE or human:FILE, not 'echo:A'"):
         medvqa.evaluate(Echo("A"), "phantom-mediconfusion", set=("id=x",))

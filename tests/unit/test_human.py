@@ -15,10 +15,11 @@ from medvqa.backends.human import Human
 from medvqa.benchmarks import pytest_medvqa_benchmarks as shipped
 from medvqa.cli import main
 from medvqa.figures import Table
-from medvqa.items import Answer, AnswerError, Prompt, ReaderNote, UsageError
+from medvqa.items import Answer, AnswerError, Item, Prompt, ReaderNote, Result, Score, UsageError, replace
 from medvqa.judging import coefficients
 from medvqa.readings import reading_file
 from medvqa.readings.reading_file import ReaderAnswer, ReaderStudy
+from medvqa.records import run_folder
 from medvqa.report import reader_tables
 from medvqa.scoring import of_people
 from medvqa.statistics import readers as statistics
@@ -155,7 +156,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> report.Report:
 
 
 def test_the_tables_of_readers(built: report.Report) -> None:
-    readers, agreement = reader_tables.of_people(built)
+    (readers,) = reader_tables.of_people(built)
     shown = cells(readers)
     assert list(shown) == [
         *("primary/P1", "primary/P2", "senior/S1", "senior/S2"),
@@ -180,14 +181,15 @@ def test_the_tables_of_readers(built: report.Report) -> None:
     assert built.run.readers is not None
     from medvqa.metrics.by_reader import by_reader
 
-    scored = by_reader(built.parts[0].results, 4)
+    scored = by_reader(built.parts[0].results)
     found = statistics.mean_of_readers(scored.scores, scored.groups)
     row = next(row for row in readers.rows if row[1] == "mean of readers")
     assert (row[3].low, row[3].high) == (found.low, found.high)  # type: ignore[attr-defined]
     alone = next(row for row in readers.rows if row[1] == "mean of readers, these alone")
     assert row[3].high - row[3].low > alone[3].high - alone[3].low  # type: ignore[attr-defined]
     assert any("Obuchowski-Rockette" in note for note in readers.notes)
-    assert [row[:2] for row in agreement.texts] == [[PAIRS, "Krippendorff's alpha"]]
+    (agreement,) = [note for note in readers.notes if "Krippendorff's alpha" in note]
+    assert agreement.startswith(f"Agreement on the options of 72 questions of {PAIRS}: ")
 
 
 def test_codes_of_strangers_are_texts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,3 +216,18 @@ def test_they_stand_on_every_report(built: report.Report) -> None:
         assert text in shown
     assert "mean of senior" in report.terminal.summary(built, width=200)
     assert "sd over samples" not in shown
+
+
+def test_the_digest_of_results_covers_what_readers_said() -> None:
+    """Digests of models' runs are those of earlier versions, whose answers had no such field."""
+    item = Item("1", "bench", "single_choice", "?", {"A": "a"}, ("A",), extra={"noted": None, "score": 1})
+    plain = Result("r", item, "p", Answer('A,"noted":null},"score":'), Score(1.0, "correct", ("A",)))
+    noted = replace(plain, answer=Answer("A", noted=ReaderNote(comment="x")))
+    other = replace(plain, answer=Answer("A", noted=ReaderNote(comment="y")))
+    line = run_folder.encode(plain)
+    assert b'"noted":null},"prompt"' not in line.partition(b'"answer":')[2]
+    digests = {run_folder.decisive_digest([result])[0] for result in (plain, noted, other)}
+    assert len(digests) == 3
+    assert run_folder.decode(run_folder.encode(noted)) == noted
+    with pytest.raises(ValueError, match="score"):
+        run_folder.decode(run_folder.encode(noted).replace(b'"score":null', b'"score":7'))

@@ -6,26 +6,26 @@ A model is no reader, so that both runs are not compared as two samples of answe
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from medvqa.comparing import differing, sides
 from medvqa.comparing.sides import Side
-from medvqa.metrics.by_reader import by_question, by_reader
+from medvqa.metrics.by_reader import by_reader
 from medvqa.records.run_record import RecordedReaders
 from medvqa.statistics import readers as statistics
 from medvqa.statistics.readers import ReaderDifference
 
 ReaderVerdict = Literal["non-inferior", "inferior", "undecided"]
-_ASKED = {sides.PROMPT, sides.TECHNIQUE, *differing.PARTS} - {"ablation"}
-"""The parts of a signature that say how a model was asked. Readers were asked on their pages."""
+_ASKED = {"", sides.PROMPT, sides.TECHNIQUE, *differing.PARTS} - {"ablation"}
+"""Parts that say how a model was asked: readers were asked on their pages. Nor need both have the same benchmarks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadersPart:
     """One benchmark and technique: mean scores on the `questions` that both answered, and model minus readers.
 
-    `alone`: the difference to these readers alone, if they are few. `verdict`: at the margin that the study fixed, None
+    `alone`: the difference to these readers alone, if they are few. `verdict`: at the margin that the study fixed; None
     without a margin, or for the reasons `why`.
     """
 
@@ -36,94 +36,78 @@ class ReadersPart:
     readers: float
     difference: ReaderDifference
     alone: ReaderDifference | None
-    verdict: ReaderVerdict | None
-    why: tuple[str, ...]
+    verdict: ReaderVerdict | None = None
+    why: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AgainstReaders:
-    """A model's run and one of people, by their names. `margin`: as a fraction, None if none was planned.
+    """A run of a model and one of people, by their names.
 
-    `planned`: sentences about readings that are missing. With `refusals`, there are no parts.
+    `margin`: in points, None if none was planned. `missing`: sentences about readings that were planned and are not
+    there. `refusals`: why both are not compared.
     """
 
     model: str
     people: str
-    codes: tuple[str, ...]
     margin: float | None
+    missing: tuple[str, ...]
     parts: tuple[ReadersPart, ...]
-    planned: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
 
 
 def against(model: Side, people: Side, *, anyway: bool = False) -> AgainstReaders:
     """Compare a run of a model with one of people. `anyway`: also if their data, judge or extraction differ."""
     readers = people.run.readers or RecordedReaders()
-    refused = [] if anyway else [each for each in sides.refused(model, people) if each.part not in {*_ASKED, ""}]
-    margin = None if readers.margin is None else readers.margin / 100
-    planned = _missing_readings(people, readers)
-    parts = [
-        part
-        for benchmark, techniques in model.asked.items()
-        for technique in techniques
-        if not refused and (part := _part(model, people, benchmark, technique, margin, planned)) is not None
-    ]
-    refusals = tuple(each.line for each in refused)
-    if not (refused or parts):
-        refusals = (f"{model.name} and {people.name} share no question that both have a score for",)
-    return AgainstReaders(model.name, people.name, readers.codes, margin, tuple(parts), planned, refusals)
+    missing = _missing(people, readers)
+    refusals = [] if anyway else [each.line for each in sides.refused(model, people) if each.part not in _ASKED]
+    asked = [(name, technique) for name, own in model.asked.items() for technique in own if not refusals]
+    found = (_part(model, people, *each, readers.margin, missing) for each in asked)
+    parts = tuple(part for part in found if part is not None)
+    if not (refusals or parts):
+        refusals = [f"{model.name} and {people.name} share no question that both have a score for"]
+    return AgainstReaders(model.name, people.name, readers.margin, missing, parts, tuple(refusals))
 
 
-def _missing_readings(people: Side, readers: RecordedReaders) -> tuple[str, ...]:
-    """Sentences about planned readers without a reading, and about readers who have not read all that they should."""
+def _missing(people: Side, readers: RecordedReaders) -> tuple[str, ...]:
     lines = []
     if lacking := set(readers.planned) - set(readers.codes):
-        there = len(readers.planned) - len(lacking)
-        lines.append(f"{there} of {len(readers.planned)} planned readers")
-    read = Counter(readers.codes[r.sample - 1] for r in people.answers if 0 < r.sample <= len(readers.codes))
+        lines.append(f"{len(readers.planned) - len(lacking)} of {len(readers.planned)} planned readers")
+    read = Counter(readers.codes[result.sample - 1] for result in people.answers)
     short = [code for code in readers.codes if read[code] < readers.assigned.get(code, 0)]
-    lines += [f"{code} read {read[code]:,} of {readers.assigned[code]:,} questions" for code in short]
-    return tuple(lines)
+    return (*lines, *(f"{code} read {read[code]:,} of {readers.assigned[code]:,} questions" for code in short))
 
 
 def _part(
-    model: Side,
-    people: Side,
-    benchmark: str,
-    technique: str,
-    margin: float | None,
-    planned: tuple[str, ...],
+    model: Side, people: Side, benchmark: str, technique: str, margin: float | None, missing: tuple[str, ...]
 ) -> ReadersPart | None:
     """Compare both on one benchmark; None if they share no question with a score."""
     import numpy as np
 
-    codes = (people.run.readers or RecordedReaders()).codes
-    scored = by_reader([result for result in people.answers if result.item.benchmark == benchmark], len(codes))
-    own = (result for result in model.results if (result.item.benchmark, result.technique) == (benchmark, technique))
-    by_item = {key.item: value for key, value in by_question([*own]).items()}
-    scores = np.array([by_item.get(result.item.id, np.nan) for result in scored.firsts])
+    scored = by_reader(result for result in people.answers if result.item.benchmark == benchmark)
+    own = by_reader(r for r in model.results if (r.item.benchmark, r.technique) == (benchmark, technique))
+    by_item = {
+        first.item.id: np.nanmean(column)
+        for first, column in zip(own.firsts, own.scores.T, strict=True)
+        if not np.isnan(column).all()
+    }
+    scores = np.array([by_item.get(first.item.id, np.nan) for first in scored.firsts])
     read = ~np.isnan(scored.scores).all(axis=0)
     both = read & ~np.isnan(scores)
     if not both.any():
         return None
-    difference, alone = (
+    random, alone = (
         statistics.against_model(scores, scored.scores, scored.groups, fixed=fixed) for fixed in (False, True)
     )
+    few = random.readers < statistics.LEAST_READERS
+    means = float(scores[both].mean()), float(np.nanmean(scored.scores[:, both], axis=0).mean())
+    part = ReadersPart(benchmark, technique, int(both.sum()), *means, random, alone if few else None)
+    if margin is None:
+        return part
     lacking = int((read & ~both).sum())
-    why = [*planned, *([f"the model has no score for {lacking:,} of the questions read"] if lacking else [])]
-    if margin is not None and not why and difference.low is None:
-        why.append("there is no interval")
-    return ReadersPart(
-        benchmark,
-        technique,
-        int(both.sum()),
-        float(scores[both].mean()),
-        float(np.nanmean(scored.scores[:, both], axis=0).mean()),
-        difference,
-        alone if difference.readers < statistics.LEAST_READERS else None,
-        None if margin is None or why else _verdict(difference, margin),
-        () if margin is None else tuple(why),
-    )
+    why = [*missing, *([f"the model has no score for {lacking:,} of the questions read"] if lacking else [])]
+    why += ["there is no interval"] if random.low is None else []
+    return replace(part, verdict=None if why else _verdict(random, margin / 100), why=tuple(why))
 
 
 def _verdict(difference: ReaderDifference, margin: float) -> ReaderVerdict:

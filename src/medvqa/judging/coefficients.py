@@ -156,8 +156,8 @@ def _table(counts: NDArray[np.float64]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(count) for count in row) for row in counts)
 
 
-def counts_of(codes: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return the contribution of every answer to the table of scores, (answers, scale, scale).
+def counts_of(codes: NDArray[np.intp], size: int = len(SCALE)) -> NDArray[np.float64]:
+    """Return the contribution of every answer to the table of scores, (answers, size, size).
 
     `codes` is (answers, raters), -1 for no score. Two raters add 1 in the cell of their scores. More raters add
     coincidences: every ordered pair of an answer's m scores has the weight 1 / (m - 1) (Krippendorff 2019, Content
@@ -166,12 +166,12 @@ def counts_of(codes: NDArray[np.intp]) -> NDArray[np.float64]:
     import numpy as np
 
     answers, raters = codes.shape
-    counts = np.zeros((answers, len(SCALE), len(SCALE)))
+    counts = np.zeros((answers, size, size))
     if raters == 2:
         counts[np.arange(answers), codes[:, 0], codes[:, 1]] = 1
         return counts
-    of_answer = (codes[:, :, None] == np.arange(len(SCALE))).sum(1)
-    pairs = of_answer[:, :, None] * of_answer[:, None, :] - of_answer[:, :, None] * np.eye(len(SCALE))
+    of_answer = (codes[:, :, None] == np.arange(size)).sum(1)
+    pairs = of_answer[:, :, None] * of_answer[:, None, :] - of_answer[:, :, None] * np.eye(size)
     return np.asarray(pairs / (of_answer.sum(1) - 1)[:, None, None])
 
 
@@ -219,35 +219,19 @@ def nominal_agreement(codes: NDArray[np.intp], group: NDArray[np.intp]) -> Coeff
     """Return Cohen's kappa of two raters, or Krippendorff's nominal alpha of more, for labels without an order.
 
     `codes` is (answers, raters), -1 for no label; every answer has two labels or more. `group` numbers independent
-    groups of answers. Values and intervals are 1 - D / E as for scores, where every disagreement weighs the same.
+    groups of answers. Every disagreement weighs the same; value and interval are 1 - D / E as for scores.
     """
     import numpy as np
 
-    if not len(codes):
+    size = int(codes.max(initial=0)) + 1
+    counts, worth = counts_of(codes, size), 1 - np.eye(size)
+    if not len(codes) or size < 2:
         return Coefficient(None)
-    two = codes.shape[1] == 2
-    held = codes[:, :, None] == np.arange(codes.max(initial=0) + 1)
-    given = held.sum(1)
-    weight = np.ones(len(codes)) if two else given.sum(1)
-    apart = codes[:, 0] != codes[:, 1] if two else weight - (given * (given - 1)).sum(1) / (weight - 1)
-    # Alpha pairs labels without replacement, and of all raters together.
-    sides = [held[:, place] for place in (0, 1)] if two else [given, given]
-    total = float(weight.sum())
-    shares = [side.sum(0) / total for side in sides]
-    chance = 1 - float(shares[0] @ shares[1])
-    if chance <= 0:
-        return Coefficient(None)
-    larger = 1.0 if two else total / (total - 1)
-    by_answer = sum(1 - side @ other / weight for side, other in zip(sides, shares[::-1], strict=True)) - 2 * chance
-    places = np.arange(len(codes))
-    found = statistics.ratios(statistics.UnitTable(apart * 1.0, weight * 1.0, places, group, np.zeros_like(places)))
-    disagreement = float(found.value[0])
-    low, high = _interval(replace(found, residual=found.residual - disagreement / chance * by_answer), binary=False)
-    ends = (None, None) if low is None or high is None else (high, low)
-    return Coefficient(
-        1 - disagreement / (chance * larger),
-        *(None if end is None else max(1 - end / (chance * larger), -1.0) for end in ends),
-    )
+    total = float(counts.sum())
+    larger = 1.0 if codes.shape[1] == 2 else total / (total - 1)
+    chance = _chance(counts, worth)[0] * larger
+    value = 1 - float(_ratio(counts, worth, group).value[0]) / chance if chance > 0 else None
+    return _beyond_chance(value, counts, counts, worth, group, larger)
 
 
 def cohen(

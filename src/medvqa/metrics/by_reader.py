@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
-from math import fsum
 from typing import TYPE_CHECKING
 
-from medvqa.items import QuestionKey, Result
+from medvqa.items import Result
 from medvqa.metrics.frames import groups
 
 if TYPE_CHECKING:
@@ -18,37 +16,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReaderScores:
-    """Scores from 0 to 1 by reader and question, NaN where there is none; `groups`: of each question.
+    """Scores from 0 to 1 by sample and question, NaN where there is none.
 
-    `firsts` has a result of each question.
+    `samples`: the number of each row; the k-th reader's is k. `firsts`: a result of each column, by key; `groups`: the
+    independent group of each.
     """
 
+    samples: tuple[int, ...]
     firsts: tuple[Result, ...]
     scores: NDArray[np.float64]
     groups: NDArray[np.intp]
 
 
-def by_reader(results: Sequence[Result], readers: int) -> ReaderScores:
-    """Return the scores of the samples of questions, of which number k is that of reader k; sorted by key."""
+def by_reader(results: Iterable[Result]) -> ReaderScores:
+    """Return the scores of results of one benchmark and technique."""
     import numpy as np
 
     ordered = sorted(results, key=lambda result: result.key)
-    questions = [list(group) for _, group in groupby(ordered, key=lambda result: result.key.question)]
-    scores = np.full((readers, len(questions)), np.nan)
-    for place, answers in enumerate(questions):
-        for result in answers:
-            if result.score.value is not None and 0 < result.sample <= readers:
-                scores[result.sample - 1, place] = result.score.value
-    firsts = tuple(answers[0] for answers in questions)
-    return ReaderScores(firsts, scores, groups(firsts))
-
-
-def by_question(results: Sequence[Result]) -> dict[QuestionKey, float]:
-    """Return the mean score of each question's answers, without questions that have none."""
-    ordered = sorted(results, key=lambda result: result.key)
-    means = {}
-    for key, answers in groupby(ordered, key=lambda result: result.key.question):
-        values = [result.score.value for result in answers if result.score.value is not None]
-        if values:
-            means[key] = fsum(values) / len(values)
-    return means
+    firsts = {result.key.question: result for result in reversed(ordered)}
+    columns = {key: place for place, key in enumerate(reversed(firsts))}
+    rows = {sample: place for place, sample in enumerate(sorted({result.sample for result in ordered}))}
+    scores = np.full((len(rows), len(columns)), np.nan)
+    for result in ordered:
+        if result.score.value is not None:
+            scores[rows[result.sample], columns[result.key.question]] = result.score.value
+    kept = tuple(reversed(firsts.values()))
+    return ReaderScores(tuple(rows), kept, scores, groups(kept))

@@ -101,10 +101,7 @@ class Opinion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 @dataclass(frozen=True, slots=True)
 class ReadingColumns:
-    """The names of columns by role, as typed: None if a role's column is to be known by its name, "" for no column.
-
-    `codes` says what codes of choices mean: `1:A,2:B`.
-    """
+    """The names of columns by role, as typed: None if a role's column is to be known by its name, "" for no column."""
 
     id: str | None = None
     reader: str | None = None
@@ -116,7 +113,6 @@ class ReadingColumns:
     comment: str | None = None
     arm: str | None = None
     cannot_tell: str | None = None
-    codes: str | None = None
 
 
 Line = ReaderAnswer | Opinion
@@ -210,9 +206,6 @@ def _problem(line: Line) -> str:
     """Why a line contradicts itself; "" if it does not."""
     if not line.reader.strip():
         return "no reader: give the reader's code, such as R1"
-    if isinstance(line, ReaderAnswer):
-        if line.score is not None and (line.response or line.cannot_tell):
-            return "a response and a score: a reading is scored by the rules of the run, or by people; keep one of them"
-        if line.cannot_tell and line.response:
-            return "a response, and that it cannot be determined; keep one of them"
+    if isinstance(line, ReaderAnswer) and bool(line.response) + line.cannot_tell + (line.score is not None) > 1:
+        return "more than one of a response, a score by people and cannot_tell; keep one of them"
     return ""

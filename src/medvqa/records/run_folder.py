@@ -73,6 +73,7 @@ _extents = msgspec.json.Decoder(_LineExtents)
 _BASE64 = b'"encoding":"base64"'
 _IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
 _IMAGES = b'"images":'
+_NOT_NOTED = b',"noted":null},"score":'
 _NO_VARIANT = b',"variant":""}'
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 
@@ -166,8 +167,10 @@ def _check(result: Result) -> None:
         raise msgspec.DecodeError("the item has no kind")
     if (value is not None) != (outcome in SCORED_OUTCOMES):
         raise msgspec.DecodeError(f"the score is {value} and the outcome '{outcome}'")
-    if value is not None and not 0 <= value <= 1:
-        raise msgspec.DecodeError(f"the score is {value}; a number from 0 to 1 is expected")
+    noted = None if result.answer is None or result.answer.noted is None else result.answer.noted.score
+    for number in (value, noted):
+        if number is not None and not 0 <= number <= 1:
+            raise msgspec.DecodeError(f"the score is {number}; a number from 0 to 1 is expected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,8 +420,12 @@ def decisive_digest(results: Iterable[Result]) -> tuple[str, int]:
     last, total = {result.key: result for result in results}, hashlib.sha256()
     for key in sorted(last):
         line = _line(last[key], _published)
-        # Digests of earlier versions cover a field that results no longer have.
-        total.update(line.removesuffix(b"}") + b',"ranking":null}\n')
+        if (answer := last[key].answer) is not None and answer.noted is None:
+            # Digests of earlier versions do not cover a field that answers of models do not have.
+            before, after = line.rsplit(_NOT_NOTED, 1)
+            line = before + b'},"score":' + after
+        # They cover a field that results no longer have.
+        total.update(line[:-1] + b',"ranking":null}\n')
     return total.hexdigest(), len(last)
 
 

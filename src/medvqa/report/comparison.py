@@ -110,9 +110,9 @@ def against_readers(study: Study) -> list[Section]:
     notes = list[str]()
     for each in study.against:
         notes += [f"not comparable: {line}" for line in each.refusals]
-        notes += [f"{each.people}: {line}" for line in each.planned]
+        notes += [f"{each.people}: {line}" for line in each.missing]
         if each.margin is not None:
-            notes.append(f"{each.people}: the margin is {100 * each.margin:g} points, fixed in the plan of the study")
+            notes.append(f"{each.people}: the margin is {each.margin:g} points, fixed in the plan of the study")
         for part in each.parts:
             notes += [f"{each.model}, {part.benchmark}: no verdict: {line}" for line in part.why]
             crossed = part.difference.method == statistics.CROSSED

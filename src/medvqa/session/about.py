@@ -38,7 +38,7 @@ from medvqa.session.plan import Plan
 
 def about(plan: Plan) -> RunRecord:
     """The record of a run as far as it is known before the model is made; without keys of servers."""
-    options, judge = plan.options, plan.judge
+    options, judge, people = plan.options, plan.judge, plan.readers
     recorded = {
         name: getattr(options, OPTIONS[name.replace("_", "-")].field)
         for name in RecordedOptions.__struct_fields__
@@ -60,7 +60,7 @@ def about(plan: Plan) -> RunRecord:
         ablation=plan.ablation,
         benchmarks={name: _of_benchmark(plan, benchmark) for name, benchmark in plan.benchmarks.items()},
         versions=dict(run_folder.versions()),
-        readers=_readers(plan),
+        readers=None if people is None else part_of(RecordedReaders, {"codes": people.codes, **people.study}),
     )
     # A config may hold a key that the environment has too.
     return part_of(RunRecord, answers.redacted_value(record.as_json(), plan.secrets))
@@ -133,19 +133,6 @@ def _made_up(killed: RecordedSession, folder: Path) -> RecordedSession:
         made_up |= {"judge_asked": numbers["judge"], "judge_usage": dict(usage["judge"])}
     # Keep an empty usage: it says that the session was counted.
     return part_of(RecordedSession, killed.as_json() | made_up)
-
-
-def _readers(plan: Plan) -> RecordedReaders | None:
-    readers = plan.readers
-    if readers is None:
-        return None
-    return RecordedReaders(
-        codes=readers.codes,
-        planned=readers.planned,
-        assigned=dict(readers.assigned),
-        margin=readers.margin,
-        plan=readers.plan,
-    )
 
 
 def _config(plan: Plan) -> AnsweringConfig:

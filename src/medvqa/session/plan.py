@@ -262,22 +262,16 @@ class Plan:
 
     def has(self, query: Query) -> bool:
         """Whether the question is asked in the query's variant; of people, whether the sample's reader has read it."""
-        if self.readers is not None:
-            return self._read_by(self.readers, query)
-        return query.variant in self.variants_of(query.item, query.technique)
-
-    def _read_by(self, readers: Readers, query: Query) -> bool:
-        read = readers.read[query.sample - 1]
+        if self.readers is None:
+            return query.variant in self.variants_of(query.item, query.technique)
+        read = self.readers.read[query.sample - 1]
         return (query.item.benchmark, query.item.id) in read or ("", query.item.id) in read
 
     @cached_property
     def chosen_by_model(self) -> tuple[str, ...]:
         """The option of a model that leaves questions out, as no reader has read them; () if it leaves none out."""
-        if self.readers is None:
-            return ()
-        read = frozenset[tuple[str, str]]().union(*self.readers.read)
-        items = (item for name in self.benchmarks for item in self.items(name))
-        unread = any(not {(item.benchmark, item.id), ("", item.id)} & read for item in items)
+        items = (item for name in self.benchmarks if self.readers is not None for item in self.items(name))
+        unread = any(not self._answers_of(item, self.techniques[0]) for item in items)
         return (f"--model={self.options.model}",) if unread else ()
 
     def has_every_answer(self, keys: Iterable[QuestionKey]) -> bool:
@@ -299,7 +293,7 @@ class Plan:
     def _answers_of(self, item: Item, technique: Technique) -> int:
         """The number of answers to a question."""
         if self.readers is not None:
-            return sum(self._read_by(self.readers, Query(item, technique, sample)) for sample in self.samples)
+            return sum(self.has(Query(item, technique, sample)) for sample in self.samples)
         return len(self.variants_of(item, technique)) * max(len(self.samples), 1)
 
     def name_of(self, key: QuestionKey) -> str:

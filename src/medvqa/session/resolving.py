@@ -79,25 +79,24 @@ def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[No
 
 
 def _of_readers(options: Options, model: Chosen) -> Options:
-    """Return the options with the number of readers as that of samples, if people answer (UsageError)."""
+    """Return the options with the number of readers as that of samples, if people answered (UsageError)."""
     readers = model.backend.readers()
     if readers is None:
         return options
-    if options.samples not in (None, len(readers.codes)):
+    # Workers get the options with the number.
+    samples = options.samples if options.samples != len(readers.codes) else None
+    typed = {"samples": samples, "rotate": options.rotate, "prompt": options.prompts}
+    typed |= {"reasoning": options.reasoning, "explain": options.explain}
+    if name := next((name for name, value in typed.items() if value), None):
         raise UsageError(
-            f"--samples={options.samples}: the samples of '{options.model}' are its {len(readers.codes)} readers; "
-            "leave --samples out"
+            f"--{name}: people answered the questions as they are, and the {len(readers.codes)} readers of "
+            f"'{options.model}' are its samples; leave it out"
         )
     return replace(options, samples=len(readers.codes))
 
 
 def _check_able(plan: Plan) -> None:
     """UsageError if the model cannot be asked in the way that the options say."""
-    typed = plan.protocol.typed().keys() - {"--samples", "--combine"}
-    if typed and plan.readers is not None:
-        raise UsageError(
-            f"{min(typed)}: people have answered the questions as they are ('{plan.options.model}'); leave it out"
-        )
     _check_token_limits(plan)
     _check_samples(plan)
     if plan.protocol.shots and plan.model.backend.recorded:

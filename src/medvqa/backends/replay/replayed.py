@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 from collections.abc import Collection, Iterable, Sequence
@@ -14,58 +13,32 @@ from typing import Any
 
 import msgspec
 
-from medvqa.backend import Backend
+from medvqa.backends.answer_file import AnswerFile
 from medvqa.backends.replay import forms
 from medvqa.backends.replay.recording import UNKNOWN, AnswerColumns, Recording
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, MedVQAError, Prompt, UsageError
 from medvqa.judging import RECORDED, TASKS, as_shown
 from medvqa.protocols.prompts import digest
-from medvqa.tables import limits
 
 _JUDGING = frozenset(f"judging/{task}" for task in TASKS)
 """Templates of the prompts of judges, without their digests."""
 
 
-class Replay(Backend):
+class Replay(AnswerFile):
     """`replay:FILE`: the recorded answer to each item; AnswerError for an item without one."""
 
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
-    sends_to = None
-    looks = False
-    recorded = True
-    argument_is_path = True
     Options = AnswerColumns
     options: AnswerColumns
-
-    @property
-    def title(self) -> str:
-        """The file without its folder."""
-        return f"replay:{self._path.name}" if self.argument else "replay"
-
-    @property
-    def _path(self) -> Path:
-        return Path(self.argument)
 
     @cached_property
     def _recording(self) -> Recording:
         """The file, read once. UsageError if it does not exist, DataError if it has no known format."""
-        argument, path = self.argument, self._path
-        if not argument:
-            raise UsageError("--model=replay: replay needs a file of recorded answers: --model=replay:FILE")
-        if os.path.isdir(argument):
-            medevalkit = (path / "results.json").is_file()
+        if os.path.isdir(self.argument or "file"):
+            medevalkit = (self._path / "results.json").is_file()
             where = "its answers are in results.json" if medevalkit else "a run's answers are in its results.jsonl"
-            raise UsageError(f"--model=replay:{argument}: a folder; {where}")
-        if not os.path.isfile(argument):
-            raise UsageError(f"--model=replay:{argument}: no such file")
-        if path.stat().st_size > limits.MAX_BYTES:
-            raise limits.larger(str(path), limits.MAX_BYTES)
-        try:
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise UsageError(f"--model=replay:{argument}: cannot be read: {error.strerror}") from None
-        return _recorded(path, digest, self.options)
+            raise UsageError(f"--model=replay:{self.argument}: a folder; {where}")
+        return _recorded(self._path, self._digest, self.options)
 
     def judged(self) -> bool:
         """Whether the answers are free-form ones with a judge's scores; False if the file is unusable."""
@@ -96,21 +69,11 @@ class Replay(Backend):
         techniques = {technique for name, technique, *_ in self._recording.keys if name in (benchmark, "")}
         return () if "" in techniques else sorted(techniques, key=TECHNIQUES.index)
 
-    def fingerprint(self) -> str:
-        """Return the SHA-256 of the file in hex, with that of the typed columns, if there are some."""
-        columns = repr(self.options) if self.options != AnswerColumns() else ""
-        digest = self._recording.digest
-        return f"{digest}-{hashlib.sha256(columns.encode()).hexdigest()[:16]}" if columns else digest
-
     def about(self) -> dict[str, Any]:
         """What the file tells of the harness that wrote it; {} for the formats of this program and of MediConfusion."""
         harness = self._recording.harness
         told = {name: text for name, text in msgspec.structs.asdict(harness).items() if text}
         return {"recorded_by": told} if harness.name not in ("", "medvqa", "MediConfusion") else {}
-
-    def identified(self) -> str:
-        """The answers are those of the file."""
-        return "the digest of its file"
 
     def fit(self, items: Iterable[Item]) -> None:
         """Find the items of answers without an id; warn (DataWarning) of answers to items that the run does not have.
