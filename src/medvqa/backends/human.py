@@ -13,6 +13,8 @@ from medvqa.backends.answer_file import AnswerFile
 from medvqa.items import Answer, AnswerError, DataError, DataWarning, Item, Prompt, ReaderNote, of_data
 from medvqa.readings.reading_file import ReaderAnswer, ReaderStudy, ReadingColumns
 
+_Key = tuple[str, str, str]
+
 
 class Human(AnswerFile):
     """`human:FILE`: the readings of a reader study, or of a table of readings."""
@@ -22,7 +24,7 @@ class Human(AnswerFile):
     options: ReadingColumns
 
     @property
-    def _readings(self) -> dict[tuple[str, str, str], ReaderAnswer]:
+    def _readings(self) -> dict[_Key, ReaderAnswer]:
         """The readings that hold an answer, by reader, benchmark ("" if the file does not say) and id."""
         return _read(self._path, self._digest, self.options)[1]
 
@@ -73,9 +75,7 @@ class Human(AnswerFile):
 
 
 @lru_cache(maxsize=2)
-def _read(
-    path: Path, digest: str, columns: ReadingColumns
-) -> tuple[ReaderStudy, dict[tuple[str, str, str], ReaderAnswer]]:
+def _read(path: Path, digest: str, columns: ReadingColumns) -> tuple[ReaderStudy, dict[_Key, ReaderAnswer]]:
     """The study and the readings of a file; each state of a file is read once per process (DataError)."""
     # Import lazily: other models need no names of columns.
     from medvqa.readings import foreign
