@@ -564,7 +564,7 @@ class _RowReader:
                 images += (replace(image, window=window, allow_burned_in=allow) for image in held)
                 count += len(held)
                 continue
-            files = [file for cell in self._parts(column) for file in views.each(cell)]
+            files = self._parts(column)
             count += len(files)
             images += filter(None, (self._image(file, column) for file in files if count <= limits.MAX_IMAGES))
         if count > limits.MAX_IMAGES:

@@ -13,11 +13,9 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
@@ -38,7 +36,7 @@ DIFFERING = (
 )
 """The elements by which slices at one position usually differ, the most telling first."""
 KEYWORDS = (
-    *("SOPInstanceUID", "SeriesInstanceUID", "SeriesNumber", "InstanceNumber", "ImageType", "Rows", "Columns"),
+    *("SOPInstanceUID", "SeriesInstanceUID", "InstanceNumber", "ImageType", "Rows", "Columns"),
     *("NumberOfFrames", "ImageOrientationPatient", "ImagePositionPatient", "PixelSpacing", *DIFFERING),
     *("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"),
 )
@@ -47,7 +45,7 @@ _MACROS = (
     *("PlanePositionSequence", "PlaneOrientationSequence", "PixelMeasuresSequence", "FrameContentSequence"),
     *("MREchoSequence", "MRDiffusionSequence", "MRImageFrameTypeSequence", "CTImageFrameTypeSequence"),
 )
-_ENDS = (("right", "left"), ("front", "back"), ("feet", "head"))
+_ENDS = ("from right to left", "from front to back", "from feet to head")
 """Where slices begin and end, by the largest part of their normal."""
 
 Numbers = tuple[float, ...]
@@ -63,7 +61,6 @@ class FrameHeader(msgspec.Struct, frozen=True, array_like=True):
     frame: int
     picture: str
     series: str
-    number: int | None
     instance: int | None
     localiser: bool
     size: tuple[int, int]
@@ -73,8 +70,7 @@ class FrameHeader(msgspec.Struct, frozen=True, array_like=True):
     differing: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesSlice:
+class SeriesSlice(NamedTuple):
     """A picture of a series: its file, the number of its frame (0: the file has one), and its place in words."""
 
     path: str
@@ -90,21 +86,17 @@ def index(path: str) -> list[FrameHeader]:
 
     Other files, and DICOM files without a picture, are left out; folders in the folder are not entered.
     """
-    if not os.path.isdir(path):
-        with reading("dicom"), open(path, "rb") as file:
-            return _pictures(file, "")
     found: list[FrameHeader] = []
-    for name in _names(path):
-        with reading("dicom"), open(os.path.join(path, name), "rb") as file:
-            if file.read(132)[128:] == b"DICM":
+    for name in _names(path) if os.path.isdir(path) else [""]:
+        with reading("dicom"), open(os.path.join(path, name) if name else path, "rb") as file:
+            if not name or file.read(132)[128:] == b"DICM":
                 found += _pictures(file, name)
         if len(found) > MAX_FILES:
-            raise MedicalError(f"a folder of more than {MAX_FILES:,} pictures")
+            raise MedicalError(f"more than {MAX_FILES:,} pictures")
     return found
 
 
 def _names(folder: str) -> list[str]:
-    """Return the names of the files of a folder (MedicalError)."""
     names = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -117,21 +109,17 @@ def _names(folder: str) -> list[str]:
     return sorted(names)
 
 
-def _pictures(file: BinaryIO, name: str) -> list[FrameHeader]:
+def _pictures(file: BinaryIO, name: str) -> Iterator[FrameHeader]:
     from medvqa.medical import dicom
 
     header = dicom.header_of(file, KEYWORDS)
     if not header.get("Rows"):
-        return []
+        return
     shared = list(header.get("SharedFunctionalGroupsSequence") or ())[:1]
     frames = list(header.get("PerFrameFunctionalGroupsSequence") or ())
     count = int(header.get("NumberOfFrames") or 1)
-    if count > MAX_FILES:
-        raise MedicalError(f"more than {MAX_FILES:,} frames")
-    return [
-        _frame(name, number if count > 1 else 0, header, [*frames[number - 1 : number], *shared])
-        for number in range(1, count + 1)
-    ]
+    for number in range(1, min(count, MAX_FILES + 1) + 1):
+        yield _frame(name, number if count > 1 else 0, header, [*frames[number - 1 : number], *shared])
 
 
 def _frame(name: str, number: int, header: Any, groups: Sequence[Any]) -> FrameHeader:
@@ -148,15 +136,14 @@ def _frame(name: str, number: int, header: Any, groups: Sequence[Any]) -> FrameH
         values = tuple(float(each) for each in found)
         return values if all(map(math.isfinite, values)) else ()
 
-    types = value("FrameType") or value("ImageType") or ()
+    instance = header.get("InstanceNumber")
     return FrameHeader(
         name,
         number,
         _digest(header.get("SOPInstanceUID")),
         _digest(header.get("SeriesInstanceUID")),
-        _whole(header.get("SeriesNumber")),
-        None if number else _whole(header.get("InstanceNumber")),
-        "LOCALIZER" in [str(each).upper() for each in ([types] if isinstance(types, str) else types)],
+        None if number or instance in (None, "") else int(instance),
+        "LOCALIZER" in str(value("FrameType") or value("ImageType")).upper(),
         (int(header.get("Rows")), int(header.get("Columns") or 0)),
         numbers("ImageOrientationPatient", 6),
         numbers("ImagePositionPatient", 3),
@@ -170,10 +157,6 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16] if text else ""
 
 
-def _whole(value: Any) -> int | None:
-    return None if value in (None, "") else int(value)
-
-
 # Slices
 
 
@@ -182,128 +165,97 @@ def slices(pictures: Sequence[FrameHeader], path: str, view: ImageView) -> list[
 
     `pictures` are those of the folder or file `path` (`index`).
     """
-    of_series = _of_series(pictures, view.series)
-    unsorted = ""
+    if not pictures:
+        raise MedicalError("no DICOM picture is there")
+    series = len({picture.series for picture in pictures})
+    if series > 1:
+        raise MedicalError(f"{series} series in one folder; give each a folder of its own")
+    if len({(picture.picture, picture.frame) for picture in pictures}) < len(pictures):
+        raise MedicalError("two files are the same picture (SOPInstanceUID); keep one of them")
     try:
-        stack = _Stack.of(of_series)
+        stack = _stack(pictures)
     except MedicalError as error:
-        stack, unsorted = None, str(error)
-    if view.by != "instance" and stack is None:
-        raise MedicalError(f"?{view.by}=: {unsorted}")
+        if view.by != "instance":
+            raise MedicalError(f"?{view.by}=: {error}") from None
+        stack = []
     found = []
-    for place in view.places:
+    for typed in view.places:
         if view.by == "instance":
-            picture = _by_instance(of_series, int(place), place)
-        elif stack is not None:
-            picture = stack.at_position(float(place), place) if view.by == "position" else stack.at(int(place))
-        found.append(
-            SeriesSlice(
-                os.path.join(path, picture.file) if picture.file else path,
-                picture.frame,
-                ", ".join(filter(None, _words(picture, stack))),
-            )
-        )
+            picture = _by_instance(pictures, typed)
+        else:
+            picture = stack[_by_number(stack, typed) if view.by == "slice" else _by_position(stack, typed)].picture
+        place = next((f"{one.words}, " for one in stack if one.picture is picture), "")
+        instance = "" if picture.instance is None else f"instance {picture.instance}"
+        file = os.path.join(path, picture.file) if picture.file else path
+        found.append(SeriesSlice(file, picture.frame, f"{place}{instance}".removesuffix(", ")))
     return found
 
 
-def _of_series(pictures: Sequence[FrameHeader], number: int | None) -> list[FrameHeader]:
-    """Return the pictures of the one series, or of that with the typed number (MedicalError)."""
-    if not pictures:
-        raise MedicalError("no DICOM picture is there")
-    chosen = [picture for picture in pictures if number is None or picture.number == number]
-    counts = Counter((picture.number, picture.series) for picture in pictures)
-    listed = ", ".join(
-        f"{'without a number' if of is None else f'number {of}'} ({count:,} {'picture' if count == 1 else 'pictures'})"
-        for (of, _), count in sorted(counts.items(), key=lambda each: (each[0][0] is None, each[0]))
-    )
-    if not chosen:
-        raise MedicalError(f"?series={number}: there are {listed}")
-    if len({picture.series for picture in chosen}) > 1:
-        numbers = [of for of, _ in counts]
-        can = len(set(numbers)) == len(numbers) and None not in numbers
-        do = f"name one: &series={min(filter(None, numbers), default=0)}" if can else "give each a folder of its own"
-        raise MedicalError(f"{len(counts)} series: {listed}; {do}")
-    if len({(picture.picture, picture.frame) for picture in chosen}) < len(chosen):
-        raise MedicalError("two files are the same picture (SOPInstanceUID); keep one of them")
-    return chosen
+class _Placed(NamedTuple):
+    """A picture of a stack: its position in mm along the normal, and its place in words."""
+
+    position: float
+    picture: FrameHeader
+    words: str
+    ends: str
 
 
-def _by_instance(pictures: Sequence[FrameHeader], number: int, typed: str) -> FrameHeader:
+def _by_instance(pictures: Sequence[FrameHeader], typed: str) -> FrameHeader:
     there = sorted(picture.instance for picture in pictures if picture.instance is not None)
     if not there:
         raise MedicalError("?instance= is for files of one picture; of several frames, name ?slice= or ?frame=")
-    found = [picture for picture in pictures if picture.instance == number]
+    found = [picture for picture in pictures if picture.instance == int(typed)]
     if len(found) != 1:
         count = f"{len(found)} pictures have it" if found else f"there are {there[0]} to {there[-1]} ({len(there):,})"
         raise MedicalError(f"?instance={typed}: {count}")
     return found[0]
 
 
-def _words(picture: FrameHeader, stack: _Stack | None) -> list[str]:
-    numbered = "" if picture.instance is None else f"instance {picture.instance}"
-    if stack is None:
-        return [numbered]
-    place = stack.pictures.index(picture)
-    start, end = stack.ends
+def _by_number(stack: Sequence[_Placed], typed: str) -> int:
+    if not 1 <= int(typed) <= len(stack):
+        raise MedicalError(f"?slice={typed}: there are 1 to {len(stack)}, {stack[0].ends}")
+    return int(typed) - 1
+
+
+def _by_position(stack: Sequence[_Placed], typed: str) -> int:
+    """Return the place of the nearest picture, at most half a distance away, or half a mm (MedicalError)."""
+    nearest = min(range(len(stack)), key=lambda place: abs(stack[place].position - float(typed)))
+    low, high = stack[0].position, stack[-1].position
+    usual = (high - low) / max(len(stack) - 1, 1)
+    if abs(stack[nearest].position - float(typed)) > max(usual / 2, 0.5) + EQUAL:
+        raise MedicalError(f"?position={typed}: slices are at {low:.4g} to {high:.4g} mm, {stack[0].ends}")
+    return nearest
+
+
+def _stack(pictures: Sequence[FrameHeader]) -> list[_Placed]:
+    """Sort the pictures of a series (MedicalError if they are no stack of parallel slices at equal distances)."""
+    localisers = sum(picture.localiser for picture in pictures)
+    if localisers:
+        raise MedicalError(f"{localisers:,} of its {len(pictures):,} pictures are localisers; type ?instance=")
+    lacking = sum(not (picture.orientation and picture.position) for picture in pictures)
+    if lacking:
+        raise MedicalError(f"{lacking:,} of {len(pictures):,} pictures do not say where they lie; type ?instance=")
+    first = pictures[0]
+    for what, alike in (
+        ("orientations", all(_alike(picture.orientation, first.orientation) for picture in pictures)),
+        ("sizes", all(picture.size == first.size for picture in pictures)),
+        ("pixel spacings", all(_alike(picture.spacing, first.spacing) for picture in pictures)),
+    ):
+        if not alike:
+            raise MedicalError(f"its pictures have different {what}; type ?instance=, or split the series")
+    normal, axis = _normal(first.orientation)
+    # File names only order pictures at equal positions, which are refused.
+    placed = sorted(
+        (math.fsum(part * at for part, at in zip(normal, picture.position, strict=True)), picture.file, picture)
+        for picture in pictures
+    )
+    ordered = [(position, picture) for position, _, picture in placed]
+    _check_distances(ordered)
+    of = f"of {len(ordered)} {_ENDS[axis]}"
     return [
-        f"slice {place + 1} of {len(stack.pictures)} from {start} to {end}",
-        f"position {stack.positions[place]:.4g} mm",
-        numbered,
+        _Placed(position, picture, f"slice {number} {of}, position {position:.4g} mm", _ENDS[axis])
+        for number, (position, picture) in enumerate(ordered, 1)
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Stack:
-    """Pictures in the order of their `positions` in mm along the normal."""
-
-    pictures: tuple[FrameHeader, ...]
-    positions: Numbers
-    ends: tuple[str, str]
-
-    @classmethod
-    def of(cls, pictures: Sequence[FrameHeader]) -> _Stack:
-        """Sort the pictures of a series (MedicalError if they are no stack of parallel slices at equal distances)."""
-        localisers = sum(picture.localiser for picture in pictures)
-        if localisers:
-            raise MedicalError(
-                f"{localisers:,} of its {len(pictures):,} pictures are localisers; name one by ?instance=, or move the "
-                "localisers away"
-            )
-        lacking = sum(not (picture.orientation and picture.position) for picture in pictures)
-        if lacking:
-            raise MedicalError(f"{lacking:,} of {len(pictures):,} pictures do not say where they lie; type ?instance=")
-        first = pictures[0]
-        for what, same in (
-            ("orientations", all(_alike(picture.orientation, first.orientation) for picture in pictures)),
-            ("sizes", all(picture.size == first.size for picture in pictures)),
-            ("pixel spacings", all(_alike(picture.spacing, first.spacing) for picture in pictures)),
-        ):
-            if not same:
-                raise MedicalError(f"its pictures have different {what}; type ?instance=, or split the series")
-        normal, axis = _normal(first.orientation)
-        # File names only order pictures at equal positions, which are refused.
-        placed = sorted((_along(normal, picture), picture.file, picture) for picture in pictures)
-        positions = tuple(position for position, *_ in placed)
-        ordered = tuple(picture for *_, picture in placed)
-        _check_distances(ordered, positions)
-        return cls(ordered, positions, _ENDS[axis])
-
-    def at(self, number: int) -> FrameHeader:
-        """Return a picture by its number from 1 (MedicalError)."""
-        if not 1 <= number <= len(self.pictures):
-            raise MedicalError(f"?slice={number}: there are 1 to {len(self.pictures)}, from {' to '.join(self.ends)}")
-        return self.pictures[number - 1]
-
-    def at_position(self, position: float, typed: str) -> FrameHeader:
-        """Return the nearest picture, at most half a distance away (MedicalError)."""
-        nearest = min(range(len(self.positions)), key=lambda place: abs(self.positions[place] - position))
-        usual = (self.positions[-1] - self.positions[0]) / max(len(self.positions) - 1, 1)
-        if abs(self.positions[nearest] - position) > max(usual / 2, 0.5) + EQUAL:
-            raise MedicalError(
-                f"?position={typed}: slices are at {self.positions[0]:.4g} to {self.positions[-1]:.4g} mm, "
-                f"from {' to '.join(self.ends)}"
-            )
-        return self.pictures[nearest]
 
 
 def _alike(one: Numbers, other: Numbers) -> bool:
@@ -322,29 +274,21 @@ def _normal(orientation: Numbers) -> tuple[Numbers, int]:
     return tuple(part / turned for part in normal), axis
 
 
-def _along(normal: Numbers, picture: FrameHeader) -> float:
-    return math.fsum(part * at for part, at in zip(normal, picture.position, strict=True))
-
-
-def _check_distances(pictures: Sequence[FrameHeader], positions: Numbers) -> None:
+def _check_distances(ordered: Sequence[tuple[float, FrameHeader]]) -> None:
     """Raise MedicalError for equal positions, and for distances that differ."""
-    distances = [after - before for before, after in pairwise(positions)]
-    if not distances:
-        return
-    for place, distance in enumerate(distances):
-        if distance <= EQUAL:
-            pairs = zip(DIFFERING, pictures[place].differing, pictures[place + 1].differing, strict=True)
-            differing = next((name for name, one, other in pairs if one != other), "")
-            by = f", which differ in {differing}" if differing else ""
-            raise MedicalError(f"several pictures lie at {positions[place]:.4g} mm{by}; type ?instance=")
-    usual = sorted(distances)[len(distances) // 2]
+    distances = sorted(after - before for (before, _), (after, _) in pairwise(ordered))
+    usual = distances[len(distances) // 2] if distances else 0.0
     allowed = max(UNEVEN * usual, EQUAL)
-    for place, distance in enumerate(distances):
+    for (before, one), (after, other) in pairwise(ordered):
+        distance = after - before
+        if distance <= EQUAL:
+            pairs = zip(DIFFERING, one.differing, other.differing, strict=True)
+            differing = next((f", which differ in {name}" for name, own, its in pairs if own != its), "")
+            raise MedicalError(f"several pictures lie at {before:.4g} mm{differing}; type ?instance=")
         if abs(distance - usual) > allowed:
-            between = f"between {positions[place]:.4g} and {positions[place + 1]:.4g} mm"
-            missing = round(distance / usual) - 1
+            missing = round(distance / usual) - 1 if usual > EQUAL else 0
+            said = f"uneven distances: {distance:.4g} mm"
             if missing > 0 and abs(distance - (missing + 1) * usual) <= allowed * (missing + 1):
                 said = "1 slice is missing" if missing == 1 else f"{missing} slices are missing"
-            else:
-                said = f"uneven distances: {distance:.4g} mm"
+            between = f"between {before:.4g} and {after:.4g} mm"
             raise MedicalError(f"{said} {between}, where others are {usual:.4g} mm apart; type ?instance=")

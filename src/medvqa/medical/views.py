@@ -27,7 +27,7 @@ SUFFIXES = (".dcm", ".dicom", ".nii", ".nii.gz", *SLIDES)
 DISPLAYS = ("radiological", "neurological")
 """Left-right conventions of NIfTI slices, the default first."""
 _OF: dict[str, tuple[str, ...]] = {
-    "dicom": ("window", "range", "frame", "instance", "position", "slice", "series", "montage"),
+    "dicom": ("window", "range", "frame", "instance", "position", "slice", "montage"),
     "nifti": ("window", "range", "axis", "slice", "volume", "display"),
     "slide": ("region", "level", "size"),
     "": ("window", "range"),
@@ -35,7 +35,7 @@ _OF: dict[str, tuple[str, ...]] = {
 """The parts of a reference by kind of file."""
 PARTS = tuple(dict.fromkeys(part for parts in _OF.values() for part in parts))
 PLACES = ("instance", "position", "slice")
-"""The parts that name slices of a DICOM series. Several values are several pictures, or one with `montage`."""
+"""The parts that name slices of a DICOM series; `montage` takes several of them."""
 MAX_PLACES = 64
 """Slices of a montage."""
 
@@ -62,7 +62,6 @@ class ImageView:
     size: int | None = None
     by: str = ""
     places: tuple[str, ...] = ()
-    series: int | None = None
     montage: tuple[int, int] | None = None
 
     @property
@@ -83,7 +82,6 @@ class ImageView:
             "region": None if self.region is None else ",".join(map(str, self.region)),
             "level": self.level,
             "size": self.size,
-            "series": self.series,
             "montage": None if self.montage is None else "x".join(map(str, self.montage)),
         }
         return "&".join(f"{name}={value}" for name, value in parts.items() if value not in (None, ""))
@@ -152,20 +150,6 @@ def parse(parts: str) -> ImageView:
     )
 
 
-def each(reference: str) -> list[str]:
-    """Return a reference to each picture that one names: several slices without a montage are several pictures."""
-    path, parts = split(reference)
-    listed = [part.partition("=") for part in parts.split("&")]
-    if not any(name in PLACES and "," in value for name, _, value in listed) or any(n == "montage" for n, *_ in listed):
-        return [reference]
-    values = next(value.split(",") for name, _, value in listed if name in PLACES and "," in value)
-
-    def alone(value: str) -> str:
-        return "&".join(f"{name}={value if name in PLACES else own}" for name, _, own in listed)
-
-    return [f"{path}?{alone(value)}" for value in dict.fromkeys(values)]
-
-
 def _series(values: dict[str, str]) -> dict[str, Any]:
     """The fields of a view that are about a series."""
     by = next((name for name in PLACES if name in values), "")
@@ -178,9 +162,9 @@ def _series(values: dict[str, str]) -> dict[str, Any]:
     if "montage" in values and (shape is None or not 1 < len(places) <= int(shape[1]) * int(shape[2])):
         raise MedicalError("?montage=COLUMNSxROWS goes with slices that fit, such as slice=10,20,30&montage=3x1")
     if len(places) > 1 and shape is None:
-        raise MedicalError(f"?{by}= with several slices is one picture with &montage=COLUMNSxROWS")
+        raise MedicalError(f"?{by}=: name several slices as images of their own, or one picture: &montage=COLUMNSxROWS")
     montage = None if shape is None else (int(shape[1]), int(shape[2]))
-    return {"by": by, "places": places, "series": _count(values, "series"), "montage": montage}
+    return {"by": by, "places": places, "montage": montage}
 
 
 def _window(values: dict[str, str]) -> tuple[str, tuple[float, float] | None]:
