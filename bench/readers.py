@@ -103,7 +103,7 @@ class Study:
         return scores, of_models
 
 
-def covers(found: st.ReaderEstimate, value: float) -> bool | None:
+def covers(found: st.ReaderResult, value: float) -> bool | None:
     """Return whether the interval holds the value; None without one."""
     return None if found.low is None or found.high is None else found.low <= value <= found.high
 

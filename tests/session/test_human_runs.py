@@ -283,7 +283,7 @@ def test_a_model_stands_against_readers_and_not_beside_a_run(here: Path, capsys:
     scored = by_reader(run_folder.read(here / "reports" / "people").results)
     model = np.array([by_item[result.item.id] for result in scored.firsts])
     expected = statistics.against_model(model, scored.scores, scored.groups)
-    assert part["difference"]["difference"] == pytest.approx(expected.difference)
+    assert part["difference"]["value"] == pytest.approx(expected.value)
     assert (part["difference"]["low"], part["difference"]["df"]) == pytest.approx((expected.low, expected.df))
     assert part["difference"]["method"] == "Obuchowski-Rockette"
     assert part["alone"]["method"] == "these readers alone"

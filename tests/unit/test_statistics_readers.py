@@ -84,7 +84,7 @@ def test_two_tests_of_van_dyke() -> None:
     assert found.t is not None
     assert found.t**2 == near(6.689493, 6)
     assert (found.df, found.p) == (near(15.71732, 5), near(0.02008822, 8))
-    assert (found.difference, found.se) == (near(-0.09777778, 8), near(0.03780451, 8))
+    assert (found.value, found.se) == (near(-0.09777778, 8), near(0.03780451, 8))
     assert (found.low, found.high) == (near(-0.1780371, 7), near(-0.0175185, 7))
     assert (found.readers, found.cases, found.method) == (5, 45, "Obuchowski-Rockette")
 
@@ -148,7 +148,7 @@ def test_the_u_statistic_is_that_of_imrmc() -> None:
     assert variance(other) == near(0.0003755868545, 13)
     assert variance(one - other) == near(0.0030672926448, 13)
     found = two_tests(one, other, np.arange(45))
-    assert (found.difference, found.method) == (near(-0.1333333, 7), "U-statistic")
+    assert (found.value, found.method) == (near(-0.1333333, 7), "U-statistic")
     assert found.se == pytest.approx(variance(one - other) ** 0.5)
     assert [mean_of_readers(each, np.arange(45)).value for each in (one, other)] == [near(0.8, 7), near(0.9333333, 7)]
     # A part of cases that is estimated below 0 counts as 0, as in Obuchowski and Rockette's method.
@@ -220,7 +220,7 @@ def test_these_readers_alone_have_the_interval_of_every_run(thin: Callable[[Floa
     other = statistics.UnitTable(model, np.ones(40), np.arange(40), groups, zeros)
     (compared,) = statistics.compare(other, run, binary=False, level=0.975)
     difference = against_model(model, scores, groups, fixed=True)
-    assert (difference.difference, difference.low, difference.high) == (
+    assert (difference.value, difference.low, difference.high) == (
         compared.difference,
         compared.low,
         compared.high,
@@ -248,9 +248,9 @@ def test_readers_who_do_not_read_everything_have_cochran_and_coxs_quantile() -> 
     equal_loads = t.ppf(0.975, [4, 39]) @ [of_readers / both, 1 - of_readers / both]
     difference = two_tests(scores, np.zeros_like(scores), cases)
     assert difference.se == pytest.approx(both**0.5)
-    assert difference.difference is not None
+    assert difference.value is not None
     assert difference.low is not None
-    half = difference.difference - difference.low
+    half = difference.value - difference.low
     # Unequal loads cost degrees of freedom.
     assert equal_loads < half / both**0.5 < 1.2 * equal_loads
     mean = mean_of_readers(scores, cases)
@@ -320,7 +320,7 @@ def test_what_is_undefined_is_none() -> None:
     assert [each.readers for each in random] == [0, 1, 5, 5, 4, 4, 0]
     assert [each.cases for each in random] == [0, 40, 1, 4, 40, 40, 0]
     equal = against_model(scores[0], np.tile(scores[0], (3, 1)), cases)
-    assert (equal.difference, equal.low, equal.t, equal.p) == (0.0, None, None, None)
+    assert (equal.value, equal.low, equal.t, equal.p) == (0.0, None, None, None)
     assert non_inferior(equal, 0.05) is None
     alone = mean_of_readers(right, cases, fixed=True)
     assert (alone.value, alone.high) == (1.0, 1.0)
@@ -328,8 +328,8 @@ def test_what_is_undefined_is_none() -> None:
     assert 0.8 < alone.low < 1
     assert mean_of_readers(nothing, cases, fixed=True).value is None
     assert mean_of_readers(scores, np.zeros(40, dtype=int), fixed=True).low is None
-    assert against_model(np.full(40, np.nan), scores, cases).difference is None
-    assert against_model(np.full(40, np.nan), scores, cases, fixed=True).difference is None
+    assert against_model(np.full(40, np.nan), scores, cases).value is None
+    assert against_model(np.full(40, np.nan), scores, cases, fixed=True).value is None
 
 
 @pytest.mark.parametrize(("loads", "df"), [((30, 10), 1), ((20, 20), 1), ((20, 20, 20), 2), ((48, 6, 6), 1.118)])
@@ -421,7 +421,7 @@ def test_laws(study: tuple[Floats, Floats, NDArray[np.intp]], fixed: bool, draw:
         numbers = [number for number in astuple(record) if isinstance(number, float)]
         assert not any(isnan(number) for number in numbers)
         assert (record.low is None) == (record.high is None) == (record.se is None) == (record.df is None)
-        value = record.value if isinstance(record, readers.ReaderEstimate) else record.difference
+        value = record.value
         if record.low is not None:
             assert value is not None
             assert record.high is not None
@@ -444,7 +444,7 @@ def test_laws(study: tuple[Floats, Floats, NDArray[np.intp]], fixed: bool, draw:
     assert_near([opposite.low, opposite.high], ends)
 
 
-def assert_same(found: readers.ReaderDifference, expected: readers.ReaderDifference) -> None:
+def assert_same(found: readers.ReaderResult, expected: readers.ReaderResult) -> None:
     assert_near(list(astuple(found)[:7]), list(astuple(expected)[:7]))
     assert astuple(found)[7:] == astuple(expected)[7:]
 

@@ -14,7 +14,7 @@ from medvqa.comparing.sides import Side
 from medvqa.metrics.by_reader import by_reader
 from medvqa.records.run_record import RecordedReaders
 from medvqa.statistics import readers as statistics
-from medvqa.statistics.readers import ReaderDifference
+from medvqa.statistics.readers import ReaderResult
 
 ReaderVerdict = Literal["non-inferior", "inferior", "undecided"]
 _ASKED = {"", sides.PROMPT, sides.TECHNIQUE, *differing.PARTS} - {"ablation"}
@@ -34,8 +34,8 @@ class ReadersPart:
     questions: int
     model: float
     readers: float
-    difference: ReaderDifference
-    alone: ReaderDifference | None
+    difference: ReaderResult
+    alone: ReaderResult | None
     verdict: ReaderVerdict | None = None
     why: tuple[str, ...] = ()
 
@@ -110,7 +110,7 @@ def _part(
     return replace(part, verdict=None if why else _verdict(random, margin / 100), why=tuple(why))
 
 
-def _verdict(difference: ReaderDifference, margin: float) -> ReaderVerdict:
+def _verdict(difference: ReaderResult, margin: float) -> ReaderVerdict:
     if statistics.non_inferior(difference, margin):
         return "non-inferior"
     return "inferior" if difference.high is not None and difference.high < -margin else "undecided"

@@ -133,7 +133,7 @@ def _against(each: AgainstReaders, part: ReadersPart) -> Iterator[tuple[object, 
     """The row of a model against readers, and a row for these readers alone."""
     for found in (part.difference, part.alone):
         if found is not None:
-            difference = Figure(found.difference, found.low, found.high, groups=found.cases, df=found.df, sign=True)
+            difference = Figure(found.value, found.low, found.high, groups=found.cases, df=found.df, sign=True)
             names = (each.model, each.people, part.benchmark, part.technique)
             shown = (Figure(part.model), Figure(part.readers), difference, difference)
             df = "" if found.df is None else freedom(found.df)

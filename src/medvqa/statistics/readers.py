@@ -37,9 +37,9 @@ run (`estimate`, `compare`). `bench/readers.py` simulates how often all these co
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING
 
 from medvqa.figures import defined
 from medvqa.statistics.estimating import estimate
@@ -63,10 +63,12 @@ _SIMULATED = {2: (85, 18), 3: (87, 12), 4: (88, 9)}
 CROSSED, NOT_CROSSED, FIXED = "Obuchowski-Rockette", "U-statistic", "these readers alone"
 
 
-class Inference(NamedTuple):
-    """A mean with its uncut interval, standard error and degrees of freedom, and a two-sided test of mean 0.
+@dataclass(frozen=True, slots=True)
+class ReaderResult:
+    """A mean score of readers, or a mean difference, with its interval and a two-sided test of 0; None if undefined.
 
-    Without a value, all are None; without an interval, all others are.
+    Without a value, all are None; without an interval, all but the value. The mean is over questions of the mean over
+    each question's readers. `readers` read something; `cases`: the number of groups of questions that somebody read.
     """
 
     value: float | None
@@ -76,73 +78,33 @@ class Inference(NamedTuple):
     df: float | None = None
     t: float | None = None
     p: float | None = None
+    readers: int = 0
+    cases: int = 0
+    method: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderEstimate:
-    """The mean score of readers with its interval, cut to [0, 1]; None where undefined.
-
-    `value` is the mean over questions of the mean over each question's readers. `readers` read something; `cases` is
-    the number of groups of questions that somebody read.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    se: float | None
-    df: float | None
-    readers: int
-    cases: int
-    method: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderDifference:
-    """A difference of mean scores, its interval, cut to [-1, 1], and a two-sided test of 0; None where undefined."""
-
-    difference: float | None
-    low: float | None
-    high: float | None
-    se: float | None
-    df: float | None
-    t: float | None
-    p: float | None
-    readers: int
-    cases: int
-    method: str
-
-
-def mean_of_readers(scores: Floats, groups: Groups, *, fixed: bool = False, level: float = 0.95) -> ReaderEstimate:
+def mean_of_readers(scores: Floats, groups: Groups, *, fixed: bool = False, level: float = 0.95) -> ReaderResult:
     """Return the readers' mean score; for these readers alone if `fixed`.
 
     `scores`: (readers, questions) in [0, 1], NaN where not read. `groups`: the case of each question, 0 or more.
     """
     _check(scores, groups)
     values, groups = _read(scores, groups)
-    found = Inference(None)
+    found = ReaderResult(None)
     if fixed and values.size:
         table = _table(values, groups)
         estimated = estimate(table, binary=_binary(values), level=level)
         low, high, df = (defined(each[0]) for each in (estimated.low, estimated.high, estimated.precision.df))
-        found = Inference(defined(estimated.value[0]))
+        found = ReaderResult(defined(estimated.value[0]))
         if low is not None:
-            found = found._replace(low=low, high=high, se=sqrt(estimated.precision.variance[0]), df=df)
+            found = replace(found, low=low, high=high, se=sqrt(estimated.precision.variance[0]), df=df)
     elif values.size:
         found = _of_random_readers(values, groups, level)
         found = found if crossed(values) else _by_wilson(found, level)
-    return ReaderEstimate(
-        value=found.value,
-        low=None if found.low is None else max(found.low, 0.0),
-        high=None if found.high is None else min(found.high, 1.0),
-        se=found.se,
-        df=found.df,
-        **_design(values, groups, fixed=fixed),
-    )
+    return _within(found, 0.0, values, groups, fixed=fixed)
 
 
-def two_tests(
-    one: Floats, other: Floats, groups: Groups, *, fixed: bool = False, level: float = 0.95
-) -> ReaderDifference:
+def two_tests(one: Floats, other: Floats, groups: Groups, *, fixed: bool = False, level: float = 0.95) -> ReaderResult:
     """Return the difference of two tests, `one` minus `other`, that the same readers read.
 
     Both are scores as for `mean_of_readers`. A reading counts if it is in both.
@@ -150,26 +112,17 @@ def two_tests(
     _check(one, groups)
     _check(other, groups)
     differences, kept = _read(one - other, groups)
-    found = Inference(None)
+    found = ReaderResult(None)
     if fixed and differences.size:
         found = _of_these_readers(one, other, groups, level)
     elif differences.size:
         found = _of_random_readers(differences, kept, level)
-    return ReaderDifference(
-        difference=found.value,
-        low=None if found.low is None else max(found.low, -1.0),
-        high=None if found.high is None else min(found.high, 1.0),
-        se=found.se,
-        df=found.df,
-        t=found.t,
-        p=found.p,
-        **_design(differences, kept, fixed=fixed),
-    )
+    return _within(found, -1.0, differences, kept, fixed=fixed)
 
 
 def against_model(
     model: Floats, scores: Floats, groups: Groups, *, fixed: bool = False, level: float = 0.95
-) -> ReaderDifference:
+) -> ReaderResult:
     """Return the difference of a model and readers, model minus readers, over the questions that both answered.
 
     `model`: (questions,), NaN without a score; the other arguments are those of `mean_of_readers`.
@@ -179,7 +132,7 @@ def against_model(
     return two_tests(np.broadcast_to(model, np.shape(scores)), scores, groups, fixed=fixed, level=level)
 
 
-def non_inferior(difference: ReaderDifference, margin: float) -> bool | None:
+def non_inferior(difference: ReaderResult, margin: float) -> bool | None:
     """Return whether the difference is shown to be above -`margin`; None without an interval.
 
     The lower end of the two-sided interval decides: at 95 %, a model that is worse by the margin passes in 2.5 %.
@@ -232,7 +185,7 @@ def jackknife(values: Floats, groups: Groups) -> tuple[Floats, Floats]:
 
 def obuchowski_rockette(
     theta: Floats, covariance: Floats, *, level: float = 0.95, most_df: float = float("inf")
-) -> Inference:
+) -> ReaderResult:
     """Return the mean over random readers, from each reader's figure and their covariance over cases.
 
     `theta`, (readers,), two readers or more: accuracies or other figures, such as areas under a curve, or their
@@ -270,7 +223,7 @@ def u_statistic(weights: Floats, values: Floats) -> tuple[float, float]:
     return variance(two_cases), variance(two_readers)
 
 
-def _of_random_readers(values: Floats, groups: Groups, level: float) -> Inference:
+def _of_random_readers(values: Floats, groups: Groups, level: float) -> ReaderResult:
     """Return the mean of values, (readers, questions), without empty rows and columns."""
     import numpy as np
     from scipy.special import stdtridf, stdtrit
@@ -284,7 +237,7 @@ def _of_random_readers(values: Floats, groups: Groups, level: float) -> Inferenc
         np.add.at(cell.T, place, terms.T)
     cases_df = 1 / float((cells[0].sum(axis=0) ** 2).sum()) - 1
     if len(values) < 2 or cases_df < LEAST_DF:
-        return Inference(value)
+        return ReaderResult(value)
     if seen.all():
         return obuchowski_rockette(*jackknife(values, groups), level=level, most_df=cases_df)
     weights = cells[0]
@@ -311,7 +264,7 @@ def _readers_df(share: Floats) -> float:
     return float(np.trace(form) ** 2 / (form**2).sum())
 
 
-def _by_wilson(found: Inference, level: float) -> Inference:
+def _by_wilson(found: ReaderResult, level: float) -> ReaderResult:
     """Return a mean of scores with Wilson's interval of as many independent answers as have Student's interval."""
     from statistics import NormalDist
 
@@ -321,10 +274,10 @@ def _by_wilson(found: Inference, level: float) -> Inference:
     value = min(max(found.value, 0.0), 1.0)
     trials = max(value * (1 - value) * (z / half) ** 2, VARIES)
     low, high = wilson(value * trials, trials, level)
-    return found._replace(low=float(low), high=float(high))
+    return replace(found, low=float(low), high=float(high))
 
 
-def _of_these_readers(one: Floats, other: Floats, groups: Groups, level: float) -> Inference:
+def _of_these_readers(one: Floats, other: Floats, groups: Groups, level: float) -> ReaderResult:
     import numpy as np
 
     both = ~np.isnan(one - other)
@@ -333,20 +286,20 @@ def _of_these_readers(one: Floats, other: Floats, groups: Groups, level: float) 
     binary = all(_binary(values) for values, _ in sides)
     (found,) = compare(tables[0], tables[1], binary=binary, level=0.5 + level / 2)
     if found.low is None or found.worse is None:
-        return Inference(found.difference)
+        return ReaderResult(found.difference)
     t = found.difference / found.se if found.difference is not None and found.se else None
     p = 2 * min(found.worse, 1 - found.worse)
-    return Inference(found.difference, found.low, found.high, found.se, found.df, t, p)
+    return ReaderResult(found.difference, found.low, found.high, found.se, found.df, t, p)
 
 
-def _student(value: float, variance: float, df: float, level: float) -> Inference:
+def _student(value: float, variance: float, df: float, level: float) -> ReaderResult:
     from scipy.special import stdtr, stdtrit
 
     if variance < VARIES:
-        return Inference(value)
+        return ReaderResult(value)
     se = sqrt(variance)
     t, half = value / se, float(stdtrit(df, 0.5 + level / 2)) * se
-    return Inference(value, value - half, value + half, se, df, t, 2 * float(stdtr(df, -abs(t))))
+    return ReaderResult(value, value - half, value + half, se, df, t, 2 * float(stdtr(df, -abs(t))))
 
 
 def _read(scores: Floats, groups: Groups) -> tuple[Floats, Groups]:
@@ -373,15 +326,12 @@ def _binary(values: Floats) -> bool:
     return bool(np.all(seen.sum(axis=0) == 1) and np.all(np.isin(values[seen], (0, 1))))
 
 
-class _Design(TypedDict):
-    readers: int
-    cases: int
-    method: str
-
-
-def _design(values: Floats, groups: Groups, *, fixed: bool) -> _Design:
+def _within(found: ReaderResult, least: float, values: Floats, groups: Groups, *, fixed: bool) -> ReaderResult:
+    """Return a result with its interval cut to [least, 1], and with its design."""
+    if found.low is not None and found.high is not None:
+        found = replace(found, low=max(found.low, least), high=min(found.high, 1.0))
     method = FIXED if fixed else CROSSED if crossed(values) else NOT_CROSSED
-    return {"readers": len(values), "cases": len(set(groups.tolist())), "method": method}
+    return replace(found, readers=len(values), cases=len(set(groups.tolist())), method=method)
 
 
 def _check(scores: Floats, groups: Groups) -> None:
