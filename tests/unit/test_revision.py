@@ -204,7 +204,7 @@ def test_a_revision_is_a_benchmark_with_its_changes_and_a_data_sheet(klinik: Ben
     assert f"5 questions, SHA-256 {old}" in sheet
     assert f"4 questions, SHA-256 {new}" in sheet
     for line in (
-        "- Reviewed: 4 questions, by R1 (4), R2 (4)",
+        "- Reviewed: 4 of 5 questions, by R1 (4), R2 (4)",
         r"- Final decisions: A\*1 (1)",
         "- Kept as they were: 2; corrected: 2; removed: 1 (changes.csv",
         "- Agreement: R1 and R2 on 4 questions: the same decision in 75.00 %, Cohen's kappa",

@@ -67,7 +67,7 @@ def revise(
         "Kept as they were": f"{len(kept) - changed:,}; corrected: {changed:,}; removed: "
         f"{removed:,} ({CHANGES} has each change with its reason)",
         "Plan of the review": study.plan or "none recorded",
-        "Reviewed": f"{figures.counted(reviewed, 'questions')}, by {_people(opinions, final=False)}",
+        "Reviewed": f"{reviewed:,} of {len(items):,} questions, by {_people(opinions, final=False)}",
         "Final decisions": _people(opinions, final=True),
         "Agreement": "; ".join(_agreement(items, opinions)) or "no question has two opinions",
         "Rules": revision.RULE + (f" One that is rated below {keep_from} of 10 goes." if keep_from is not None else ""),
