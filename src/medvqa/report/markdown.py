@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from medvqa.figures import Table
+from collections.abc import Iterable
+
 from medvqa.figures import markdown as grid
 from medvqa.printing import markdown as escape
 from medvqa.report import errors, gate
@@ -21,10 +22,10 @@ def render(report: Report) -> str:
         *(f"**{escape(line)}**" for line in limits(report)),
         f"Model {escape(str(run.model.name or 'unknown'))}, "
         f"technique {', '.join(report.techniques)}, extraction: {escape(report.extraction)}.",
-        "\n".join(f"- {escape(sentence.text)}" for sentence in sentences(report)),
+        listed(sentence.text for sentence in sentences(report)),
         grid(headline(report)),
         *([f"{escape(gain.title)}:", grid(gain)] if (gain := image_gain(report)).rows else []),
-        *(block for people in of_people(report) for block in _titled(people)),
+        *(f"{escape(people.title)}:\n\n{grid(people)}\n\n{listed(people.notes)}" for people in of_people(report)),
         *([grid(spread(report))] if adds(report) else []),
         *([] if report.gate is None else gate.blocks(report.gate, report.folder.name, report.public)),
         grid(outcomes(report)),
@@ -34,16 +35,16 @@ def render(report: Report) -> str:
     if usage := usage_of(report):
         blocks.append(escape(usage))
     if notes := notes_of(report):
-        blocks.append("\n".join(f"- {escape(note)}" for note in notes))
+        blocks.append(listed(notes))
     blocks += _errors(report)
     for table in sliced_tables(report):
         blocks += [f"## {escape(table.title)}", grid(table)]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def _titled(table: Table) -> list[str]:
-    notes = "\n".join(f"- {escape(note)}" for note in table.notes)
-    return [f"{escape(table.title)}:", grid(table), notes]
+def listed(notes: Iterable[str]) -> str:
+    """Return sentences as a list."""
+    return "\n".join(f"- {escape(note)}" for note in notes)
 
 
 def _errors(report: Report) -> list[str]:
@@ -54,7 +55,7 @@ def _errors(report: Report) -> list[str]:
     blocks = ["## Kinds of errors"]
     if report.errors is not None:
         blocks += [grid(table) for table in (errors.table(report), errors.agreement(report.errors)) if table.rows]
-    blocks.append("\n".join(f"- {escape(line)}" for line in notes))
+    blocks.append(listed(notes))
     for table in errors.dimension_tables(report):
         blocks += [f"### {escape(table.title)}", grid(table)]
     return blocks
