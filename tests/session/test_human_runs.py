@@ -297,6 +297,18 @@ def test_a_model_stands_against_readers_and_not_beside_a_run(here: Path, capsys:
     assert "Obuchowski-Rockette" in (here / "c.md").read_text()
 
 
+def test_people_are_no_baseline_of_a_gate_and_have_no_part_in_bold(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask(here, crossed(3), study())
+    code, said = says(capsys, "gate", "reports/model", "--baseline=reports/people", "--margin=90")
+    assert code == 4
+    assert "a gate compares models; compare a model with people by `medvqa compare`" in said
+    code, said = says(capsys, "table", "reports/people", "reports/model", "--layout=slices", "--format=markdown")
+    assert code == 0, said
+    assert "**" not in said
+
+
 @pytest.mark.parametrize(
     ("margin", "readers", "model", "assigned", "expected"),
     [

@@ -79,9 +79,7 @@ def run(typed: CompareArguments) -> str:
     pairs = None
     if typed.baseline or len(runs) == 1:  # A run may be compared with itself.
         pairs = [(paths.index(new), paths.index(baseline)) for baseline in baselines for new in news]
-    study = comparing.study(
-        *(runs, known), pairs=pairs, anyway=typed.anyway, bootstrap=typed.bootstrap, units=False, people=True
-    )
+    study = comparing.study(*(runs, known), pairs=pairs, anyway=typed.anyway, bootstrap=typed.bootstrap, units=False)
     compared = [versus.paired for versus in study.versus]
     if not (any(paired.parts for paired in compared) or any(each.parts for each in study.against)):
         raise UsageError(_not_comparable(study, anyway=typed.anyway))

@@ -48,7 +48,7 @@ def run(typed: RecordArguments) -> tuple[str, int]:
         if others:
             pairs = [(0, place) for place in range(1, len(runs))]
             beside = comparing.load_beside(runs)
-            study = comparing.study(beside, registry.benchmarks, pairs=pairs, units=False, people=True)
+            study = comparing.study(beside, registry.benchmarks, pairs=pairs, units=False)
             compared = comparison.of_study(study, registry.benchmarks, comparison.Shown(flips=0))
         head = decode.stored(runs[0] / METRICS, MetricsHead, MAX_RUN, f"Type medvqa report {runs[0]}.")
         record = of_run(own, form, None if head is None else head.results, others, compared)

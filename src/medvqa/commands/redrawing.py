@@ -57,7 +57,7 @@ def compared_page(
 ) -> list[str]:
     """Write the page that compares runs with the first; return lines: runs that are not comparable, and its path."""
     sides = comparing.named_apart(comparing.load_runs(runs), list(map(str, runs)))
-    study = comparing.study(sides, registry.benchmarks, flips=False, people=True)
+    study = comparing.study(sides, registry.benchmarks, flips=False)
     messages = [f"! not comparable: {printing.line(line)}" for line in study.refusals]
     if not study.comparable:
         return [*messages, "no comparison was written; medvqa compare --anyway compares them nevertheless"]

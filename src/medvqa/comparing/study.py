@@ -108,7 +108,6 @@ def study(
     flips: bool = True,
     rank_two: bool = False,
     units: bool = True,
-    people: bool = False,
     level: float = LEVEL,
     icc: float = statistics.FLIP_ICC,
 ) -> Study:
@@ -117,12 +116,12 @@ def study(
     `pairs`: the runs to compare, as places of the new run and its baseline; None: as `partners` finds them. `anyway`:
     compare, and rank, runs that are not comparable too. `bootstrap` adds the seeded cluster bootstrap of headline
     measures. `flips`: list the results of the units that changed. `rank_two`: rank two runs too. `units`: tell the
-    values of each unit and slice, and the aligned results; else they are left out. `people`: compare models with people
-    as `against_readers` does, and not as two runs. `level`: of either bound of a
-    difference. `icc`: the declared correlation of changes within groups.
+    values of each unit and slice, and the aligned results; else they are left out. `level`: of either bound of a
+    difference. `icc`: the declared correlation of changes within groups. A model and people are compared by
+    `against_readers`, never as two runs.
     """
     contrasts = _Contrasts(sides)
-    human = {place for place, side in enumerate(sides) if people and side.run.readers is not None}
+    human = {place for place, side in enumerate(sides) if side.run.readers is not None}
     models = [place for place in range(len(sides)) if place not in human]
     compared_as_runs = models if human and models else [*range(len(sides))]
     shown = partners(contrasts, compared_as_runs) if pairs is None else list(dict.fromkeys(pairs))

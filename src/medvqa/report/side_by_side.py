@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import fsum, isclose
 from pathlib import Path
 from typing import TypeAlias
@@ -187,9 +188,11 @@ def in_bold(
     """Put in bold the figures than which no other run's is shown to be better, in columns where all are compared.
 
     As in `medvqa compare`, on the questions that the runs share: no other run has a better value at an adjusted p of
-    at most ERROR. `runs`: in the order of the tables' places. A published row has no answers to compare.
+    at most ERROR. `runs`: in the order of the tables' places. A published row has no answers to compare, and people are
+    no run to compare with.
     """
-    pairs = [(new, baseline) for baseline in range(len(runs)) for new in range(baseline + 1, len(runs))]
+    models = [place for place, side in enumerate(runs) if side.run.readers is None]
+    pairs = [(new, baseline) for baseline, new in combinations(models, 2)]
     if not pairs:
         return list(tables)
     study = comparing.study(runs, benchmarks, pairs=pairs, flips=False, units=False)

@@ -81,7 +81,7 @@ def _run(folder: Path, registry: Registry, request: BundleRequest) -> bundle.Blo
 def _several(folders: list[Path], registry: Registry, request: BundleRequest, notes: list[str]) -> bundle.Blocks:
     loaded = comparing.load_runs(folders)
     sides = comparing.named_apart(loaded, [run.name for run in request.runs])
-    study = comparing.study(sides, registry.benchmarks, flips=False, people=True)
+    study = comparing.study(sides, registry.benchmarks, flips=False)
     lines = dict.fromkeys(line for versus in study.versus for line in versus.refusals)
     notes += [f"not comparable: {printing.line(line)}" for line in lines]
     if not study.comparable:

@@ -167,6 +167,8 @@ def prepare(
     # Skip benchmarks without any applicable technique.
     present = {name: recorded for name, recorded in run.benchmarks.items() if recorded.prompts}
     chosen = bool(run.options.benchmark)
+    if any(of.readers is not None for of in (run, *(side.run for side in baselines))):
+        raise UsageError("a gate compares models; compare a model with people by `medvqa compare` (medvqa help people)")
     _check_names(rules, benchmarks)
     notes = _check_present(rules, present, chosen)
     sides = tuple(_comparable(side, run, present, chosen) for side in baselines)
