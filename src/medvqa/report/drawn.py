@@ -1,9 +1,12 @@
-"""Draw tables and notes as HTML, for a notebook's cell."""
+"""Draw tables and notes as HTML: for a notebook's cell, and as a page without scripts, which prints to PDF."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from importlib import resources
 
 from medvqa import printing
 from medvqa.figures import Table
@@ -25,7 +28,7 @@ def grid(table: Table) -> str:
 
 def _row(tag: str, cells: Iterable[str], table: Table) -> str:
     shown = (
-        f'<{tag} style="text-align: {"right" if column.right else "left"}">{text(cell)}</{tag}>'
+        f'<{tag} align="{"right" if column.right else "left"}">{text(cell)}</{tag}>'
         for column, cell in zip(table.columns, cells, strict=True)
     )
     return f"<tr>{''.join(shown)}</tr>"
@@ -50,3 +53,20 @@ def sections(compared: Iterable[Section]) -> str:
         for table in section.tables:
             blocks += [paragraph(table.title), grid(table)]
     return "\n".join(filter(None, blocks))
+
+
+def page(shown: Sequence[Section]) -> str:
+    """Return a page that asks for nothing: no script, image or font. The first section has the title of the page."""
+    style = resources.files(__package__).joinpath("drawn.css").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    lines = [
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{text(shown[0].title)}</title>',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>\n</head>\n<body>',
+    ]
+    for place, section in enumerate(shown):
+        level = "h2" if place else "h1"
+        lines += [f"<{level}>{text(section.title)}</{level}>", listed(section.notes)]
+        for table in section.tables:
+            lines += [f"<h3>{text(table.title)}</h3>", grid(table)]
+    return "\n".join([*filter(None, lines), "</body>\n</html>\n"])
