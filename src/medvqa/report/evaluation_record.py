@@ -19,13 +19,12 @@ from medvqa import __version__, decode, printing
 from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.figures import Table, numbers, texts
 from medvqa.items import Origin, Variant
-from medvqa.records.coverage import METRICS, MetricsHead
-from medvqa.records.run_record import MAX_RUN
+from medvqa.records.private import DIGITS
 from medvqa.records.sent_prompts import PROMPTS, KeptPrompts
 from medvqa.report import errors, gate, reader_tables
 from medvqa.report.build import Report
 from medvqa.report.bundle.method import leaves, method_section
-from medvqa.report.bundle.page_blocks import TextBlock
+from medvqa.report.bundle.page_blocks import NamedFact, TextBlock
 from medvqa.report.bundle.texts import label
 from medvqa.report.comparison import Section
 from medvqa.report.notes import fixed_slices, noted
@@ -36,7 +35,6 @@ NO_CLAIM = (
     "This is a record of an evaluation, drawn from the files of a run folder. It claims no conformity with any law, "
     "standard or guideline, and is no approval of a model."
 )
-OUTDATED = "The other reports of the folder are of other results: type medvqa report."
 WITHHELD = f"Texts sent about data that are not declared public are not shown; {PROMPTS} of the run has them."
 NOT_STATED, NOT_KNOWN, HIDDEN = "not stated", "not recorded", "withheld"
 MOST_TEXT = 4000
@@ -78,41 +76,34 @@ def of_run(
     `others`: runs that are named beside it; `compared`: the comparisons with them.
     """
     prompts = _prompts(report)
-    head = decode.stored(report.folder / METRICS, MetricsHead, MAX_RUN, f"Type medvqa report {report.folder}.")
     # Notes name the folder: its place on this machine is nobody's business.
     report = replace(report, folder=Path(report.folder.resolve().name))
     blocks = [block for block in method_section(report, ()).blocks if isinstance(block, TextBlock) and block.facts]
-    facts = {block.title: _table(block.title, ((fact.name, fact.value) for fact in block.facts)) for block in blocks}
+    facts = {block.title: _table(block.title, block.facts) for block in blocks}
     people = [other for other in (report, *others) if other.run.readers is not None]
-    stated = {label(name).capitalize(): text or NOT_STATED for name, text in form.items()}
+    stated = [NamedFact(label(name).capitalize(), text or NOT_STATED) for name, text in form.items()]
+    verdict = "" if report.gate is None else f"Gate: {gate.headline(report.gate, exits=False)}"
     templates = _starting(facts, "Template ")
     shown = templates or any(row[-1] not in (NOT_KNOWN, HIDDEN) for row in prompts.rows)
     sections = [
         _section("Limits", [*_limits(report), *([] if people else ["People's answers are not in this record."])], ()),
-        _section("Form: purpose and responsibility", (), [_table("Stated by the responsible people", stated.items())]),
+        _section("Form: purpose and responsibility", (), [_table("Stated by the responsible people", stated)]),
         _section("Basis of this record", (), [_basis(report)]),
         _section("Model", (), [*_starting(facts, "Model", "Settings of", "Options of", "Files of")]),
         _section("Data", (), _data(report, facts)),
         _section("Prompts" if shown else "Digests of prompts", (), [*templates, prompts]),
-        _section("Rules: what was fixed before the first answer", _fixed(report), _rules(report, facts)),
+        _section("Rules and what was fixed before the first answer", _fixed(report), _rules(report, facts)),
         _section("Results", [sentence.text for sentence in sentences(report)], _results(report)),
-        _compared(report, compared),
+        _compared(report, compared, verdict),
         _section("Readers", (), [table for each in people for table in _of_people(each)]),
         _section("Errors", errors.lines(report), _errors(report)),
         _section("Versions and machines", (), [*_starting(facts, "Machine", "Versions"), _sessions(report)]),
     ]
-    now = report.basis.digest, report.basis.number
-    outdated = head is not None and head.results is not None and (head.results.digest, head.results.number) != now
     unstated = f"{[*form.values()].count('')} of {len(form)} fields of the form are {NOT_STATED}."
-    first = (*limits(report), _verdict(report), OUTDATED if outdated else "", unstated, NO_CLAIM)
+    first = (*limits(report), verdict, unstated, NO_CLAIM)
     filled = [section for section in sections if section.notes or section.tables]
     title = Section(f"Evaluation record: {report.title}", tuple(filter(None, first)), ())
     return [title, *filled, _items(filled, form)]
-
-
-def key(section: Section) -> str:
-    """Return the place by which reporting items name a section: the first word of its title."""
-    return section.title.partition(" ")[0].rstrip(":").lower()
 
 
 def _section(title: str, notes: Iterable[str], tables: Iterable[Table]) -> Section:
@@ -120,8 +111,8 @@ def _section(title: str, notes: Iterable[str], tables: Iterable[Table]) -> Secti
     return Section(title, (*notes, *(note for table in filled for note in table.notes)), filled)
 
 
-def _table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
-    return Table(title, texts("field", "content"), tuple((name, value or NOT_KNOWN) for name, value in facts))
+def _table(title: str, facts: Iterable[NamedFact]) -> Table:
+    return Table(title, texts("field", "content"), tuple((fact.name, fact.value or NOT_KNOWN) for fact in facts))
 
 
 def _starting(facts: Mapping[str, Table], *starts: str) -> list[Table]:
@@ -133,33 +124,34 @@ def _basis(report: Report) -> Table:
     facts = {
         "Run": f"{run.name or report.folder.name} ({run.kind})",
         "Results": f"{report.basis.number:,}",
-        "SHA-256 of the results, as in metrics.json": report.basis.digest,
-        "Every selected question has a result": "yes" if report.basis.finished else "no",
-        "Config": run.config.name,
-        "Backend": run.config.backend,
+        "SHA-256 of the results, as for metrics.json": report.basis.digest,
+        "Every selected question has a result": report.basis.finished,
+        "Config": f"{run.config.name} (backend {run.config.backend})",
         "Sent to": ", ".join(run.engine.endpoints),
         "Called itself": ", ".join(run.served_by),
     }
-    return _table("Results that the numbers are of", facts.items())
+    return _table("Results that the numbers are of", leaves(facts))
 
 
 def _data(report: Report, facts: Mapping[str, Table]) -> Iterator[Table]:
-    for name, benchmark in {part.benchmark.name: part.benchmark for part in report.parts}.items():
-        recorded, origin = report.run.benchmark(name), benchmark.origin or Origin()
-        declared, known = recorded.declared or RecordedFile(), facts.get(f"Benchmark {name}")
+    """The data of each benchmark of the run, those without a result included."""
+    loaded = {part.benchmark.name: part.benchmark for part in report.parts}
+    for name in dict.fromkeys((*report.run.benchmarks, *loaded)):
+        benchmark, declared = loaded.get(name), report.run.benchmark(name).declared or RecordedFile()
+        origin = (benchmark and benchmark.origin) or Origin()
         parts = [part for part in report.parts if part.benchmark.name == name]
         asked = {result.item.id: result.item for part in parts for result in part.results}
         digests = [image.digest for item in asked.values() for image in item.images]
         portions = report.selection.benchmarks.get(name, {})
         rows = {
-            "Declared public": "yes" if benchmark.public else "no",
+            "Declared public": benchmark and benchmark.public,
             "Source, as declared": " ".join(filter(None, (origin.home, origin.hub, origin.revision))),
             "Version": " ".join(filter(None, (declared.version, declared.since))),
             "SHA-256 of the table": declared.table_sha256,
             "Images of the questions": f"{len(digests):,}, {digests.count(''):,} of them without a digest",
             "Selected": "; ".join(f"{technique}: {portion}" for technique, portion in portions.items()),
         }
-        own = _table(name, rows.items())
+        own, known = _table(name, leaves(rows)), facts.get(f"Benchmark {name}")
         yield own if known is None else replace(own, rows=known.rows + own.rows)
 
 
@@ -179,8 +171,10 @@ def _prompts(report: Report) -> Table:
             sent = kept.get(digests[0]) if form[0] in public else None
             told = [] if sent is None else [sent.system, *chain.from_iterable(sent.turns), sent.text, *sent.then]
             text = printing.shortened(" \u23ce ".join("\n".join(filter(None, told)).splitlines()), MOST_TEXT)
-            rows.append((*form, len(digests), digests[0], text or (NOT_KNOWN if form[0] in public else HIDDEN)))
-    columns = (*texts("part", "kind", "prompt"), *numbers("answers"), *texts("SHA-256 of the first one", "its text"))
+            rows.append(
+                (*form, len(digests), digests[0][:DIGITS], text or (NOT_KNOWN if form[0] in public else HIDDEN))
+            )
+    columns = (*texts("part", "kind", "prompt"), *numbers("answers"), *texts("first", "its text"))
     notes = (WITHHELD,) if {form[0] for form in forms} - public else ()
     return Table("Prompts as they were sent", columns, tuple(rows), notes=notes)
 
@@ -188,8 +182,7 @@ def _prompts(report: Report) -> Table:
 def _fixed(report: Report) -> Iterator[str]:
     run = report.run
     yield f"The run started at {run.started or NOT_KNOWN}. What was fixed before is recorded of a gate and of slices."
-    yield f"Edition of the rules that read answers: {run.reading_rules}."
-    yield f"Definitions of measures are those of pytest-medvqa {__version__}, which wrote this record."
+    yield f"Editions: rules that read answers {run.reading_rules}, definitions of measures pytest-medvqa {__version__}."
     for name in run.benchmarks:
         yield f"{name}: {fixed_slices(run, name) or 'no slice was fixed before the run: all are exploratory'}."
 
@@ -204,9 +197,9 @@ def _rules(report: Report, facts: Mapping[str, Table]) -> Iterator[Table]:
     )
     yield Table("Measures", texts("part", "measure", "definition", "headline"), measures)
     if (stored := report.run.gate) is not None:
-        digests = {"Digest of the rules": stored.digest}
-        digests |= {f"Digest of baseline {baseline.name}": baseline.digest for baseline in stored.baselines}
-        yield _leaves("Gate, stored before the first answer", {**stored.rules, **digests})
+        rules = {name: value for name, value in stored.rules.items() if value} | {"Digest of the rules": stored.digest}
+        rules |= {f"Digest of baseline {baseline.name}": baseline.digest for baseline in stored.baselines}
+        yield _table("Gate, stored before the first answer", leaves(rules))
 
 
 def _results(report: Report) -> Iterator[Table]:
@@ -215,7 +208,7 @@ def _results(report: Report) -> Iterator[Table]:
     yield from sliced_tables(report)
 
 
-def _compared(report: Report, compared: Sequence[Section]) -> Section:
+def _compared(report: Report, compared: Sequence[Section], told: str) -> Section:
     """The verdict of the run's gate, and comparisons with other runs, whose tables are named after their sections."""
     notes, tables, pair = list[str](), list[Table](), ""
     if report.gate is not None:
@@ -223,7 +216,7 @@ def _compared(report: Report, compared: Sequence[Section]) -> Section:
         if stored is None or stored.digest != verdict.rules:
             notes.append("These rules are not the ones that were stored before the first answer.")
         notes += [*verdict.blockers, *gate.quiet(verdict), *gate.remarks(report.gate)]
-        tables.append(gate.table(gate.ranked(verdict), f"{_verdict(report)}. Rules with the digest {verdict.rules}"))
+        tables.append(gate.table(gate.ranked(verdict), f"{told}. Rules with the digest {verdict.rules}"))
     for section in compared:
         pair = pair if section.tables else section.title
         notes += [". ".join((section.title, *section.notes))] if section.notes else []
@@ -233,19 +226,11 @@ def _compared(report: Report, compared: Sequence[Section]) -> Section:
     return _section("Comparison", notes, tables)
 
 
-def _verdict(report: Report) -> str:
-    return "" if report.gate is None else f"Gate: {gate.headline(report.gate, exits=False)}"
-
-
 def _of_people(report: Report) -> Iterator[Table]:
     """The tables about the readers of a run, with its name, and what their plan has fixed."""
     if report.run.readers is not None:
-        yield _leaves(f"{report.title}: plan and codes", report.run.readers.as_json())
+        yield _table(f"{report.title}: plan and codes", leaves(report.run.readers.as_json()))
         yield from (replace(table, title=f"{report.title}: {table.title}") for table in reader_tables.of_people(report))
-
-
-def _leaves(title: str, nested: Mapping[str, object]) -> Table:
-    return _table(title, ((fact.name, fact.value) for fact in leaves(nested) if fact.value))
 
 
 def _errors(report: Report) -> Iterator[Table]:
@@ -277,33 +262,26 @@ def _limits(report: Report) -> Iterator[str]:
     yield from (note.text for note in noted(report) if note.warns)
     public = [name for name, each in benchmarks.items() if each.public and not (each.origin and each.origin.synthetic)]
     again = [session.session for session in run.sessions if session.rescored is not None]
+    judged = any(result.judgement is not None for part in report.parts for result in part.results)
     asked, once = run.readers is None, run.protocol.samples is None and run.protocol.rotations == 0
     facts = {
-        f"No search for these questions in training data is recorded: {', '.join(benchmarks)}.": asked,
+        "No search for these questions in training data is recorded.": asked,
         f"Public, so that the model may have been trained on them: {', '.join(public)}.": asked and bool(public),
         "Each question was asked once: how much the answers vary is not measured.": once,
         "Each question was asked in one wording: how much prompts matter is not measured.": asked and not run.prompts,
-        "A judge scored answers; no agreement of its scores with people's is recorded.": any(
-            result.judgement is not None for part in report.parts for result in part.results
-        ),
+        "A judge scored answers; no agreement of its scores with people's is recorded.": judged,
         f"The answers were scored again after they were given (session {', '.join(again)}).": bool(again),
         "The model has no fingerprint: its weights are not identified.": asked and run.model.fingerprint is None,
         "No digests of the model's files are recorded.": asked and not run.model.unknown.get("digests"),
-        "Answers were replayed: only the recording tells which model gave them, and how it was asked.": run.replays,
-        "People answered: how they were asked is not recorded in this folder.": not asked,
-        "It is not recorded to which machines questions were sent.": asked
-        and not (run.engine.endpoints or run.served_by),
+        "People or a recording answered: how the questions were asked is not in this folder.": run.replays or not asked,
         "No margin and no floor was stored before the first answer.": run.gate is None,
-        "A session ran with changes that its commit does not have.": any(
-            session.commit.endswith("-dirty") for session in run.sessions
-        ),
     }
     yield from (line for line, holds in facts.items() if holds)
 
 
 def _items(sections: Sequence[Section], form: Mapping[str, str]) -> Section:
     """The items of reporting guidelines, with the places of the record that serve each."""
-    places = {key(section): section.title for section in sections}
+    places = {section.title.split()[0].lower(): section.title for section in sections}
     places |= {f"form.{name}": f"Form: {label(name)}" for name, text in form.items() if text}
     note = "Subjects are in our words. Whether what a section has suffices for an item is for the reader to judge."
     tables = list[Table]()
