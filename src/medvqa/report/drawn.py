@@ -18,19 +18,17 @@ def text(content: str) -> str:
     return html.escape(printing.line(" ".join(content.split())))
 
 
-def grid(table: Table) -> str:
-    """Draw a table without its title."""
+def grid(table: Table, align: str = 'style="text-align: {}"') -> str:
+    """Draw a table without its title. `align`: the attribute of a cell; a page's policy allows no style in it."""
+    sides = [align.format("right" if column.right else "left") for column in table.columns]
     return (
-        f"<table><thead>{_row('th', table.headings, table)}</thead>"
-        f"<tbody>{''.join(_row('td', row, table) for row in table.texts)}</tbody></table>"
+        f"<table><thead>{_row('th', table.headings, sides)}</thead>"
+        f"<tbody>{''.join(_row('td', row, sides) for row in table.texts)}</tbody></table>"
     )
 
 
-def _row(tag: str, cells: Iterable[str], table: Table) -> str:
-    shown = (
-        f'<{tag} align="{"right" if column.right else "left"}">{text(cell)}</{tag}>'
-        for column, cell in zip(table.columns, cells, strict=True)
-    )
+def _row(tag: str, cells: Iterable[str], sides: Iterable[str]) -> str:
+    shown = (f"<{tag} {side}>{text(cell)}</{tag}>" for side, cell in zip(sides, cells, strict=True))
     return f"<tr>{''.join(shown)}</tr>"
 
 
@@ -68,5 +66,5 @@ def page(shown: Sequence[Section]) -> str:
         level = "h2" if place else "h1"
         lines += [f"<{level}>{text(section.title)}</{level}>", listed(section.notes)]
         for table in section.tables:
-            lines += [f"<h3>{text(table.title)}</h3>", grid(table)]
+            lines += [f"<h3>{text(table.title)}</h3>", grid(table, 'align="{}"')]
     return "\n".join([*filter(None, lines), "</body>\n</html>\n"])
