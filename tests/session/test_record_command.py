@@ -93,7 +93,7 @@ def test_rules_that_were_stored_before_the_first_answer_and_the_verdict(typed: T
     shown = read(tmp_path / "a.md")
     digest = re.search(r"\| Digest of the rules \| (\w+) \|", shown)
     assert digest is not None
-    assert re.search(rf"\nGate: FAIL against first.*Rules with the digest {digest[1]}", shown)
+    assert f"Rules of the gate, digest {digest[1]}" in shown
     assert shown.split("\n\n")[1].startswith("- Gate: FAIL against first")
     assert "are not the ones that were stored" not in shown
     assert "No margin and no floor" not in shown

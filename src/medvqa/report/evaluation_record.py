@@ -82,7 +82,7 @@ def of_run(
     facts = {block.title: _table(block.title, block.facts) for block in blocks}
     people = [other for other in (report, *others) if other.run.readers is not None]
     stated = [NamedFact(label(name).capitalize(), text or NOT_STATED) for name, text in form.items()]
-    verdict = "" if report.gate is None else f"Gate: {gate.headline(report.gate, exits=False)}"
+    verdict = [] if report.gate is None else [f"Gate: {gate.headline(report.gate, exits=False)}"]
     templates = _starting(facts, "Template ")
     shown = templates or any(row[-1] not in (NOT_KNOWN, HIDDEN) for row in prompts.rows)
     sections = [
@@ -94,15 +94,14 @@ def of_run(
         _section("Prompts" if shown else "Digests of prompts", (), [*templates, prompts]),
         _section("Rules and what was fixed before the first answer", _fixed(report), _rules(report, facts)),
         _section("Results", [sentence.text for sentence in sentences(report)], _results(report)),
-        _compared(report, compared, verdict),
+        _compared(report, compared),
         _section("Readers", (), [table for each in people for table in _of_people(each)]),
         _section("Errors", errors.lines(report), _errors(report)),
         _section("Versions and machines", (), [*_starting(facts, "Machine", "Versions"), _sessions(report)]),
     ]
     unstated = f"{[*form.values()].count('')} of {len(form)} fields of the form are {NOT_STATED}."
-    first = (*limits(report), verdict, unstated, NO_CLAIM)
     filled = [section for section in sections if section.notes or section.tables]
-    title = Section(f"Evaluation record: {report.title}", tuple(filter(None, first)), ())
+    title = Section(f"Evaluation record: {report.title}", (*limits(report), *verdict, unstated, NO_CLAIM), ())
     return [title, *filled, _items(filled, form)]
 
 
@@ -197,8 +196,9 @@ def _rules(report: Report, facts: Mapping[str, Table]) -> Iterator[Table]:
     )
     yield Table("Measures", texts("part", "measure", "definition", "headline"), measures)
     if (stored := report.run.gate) is not None:
-        rules = {name: value for name, value in stored.rules.items() if value} | {"Digest of the rules": stored.digest}
+        rules = {name: value for name, value in stored.rules.items() if value not in (None, [], {})}
         rules |= {f"Digest of baseline {baseline.name}": baseline.digest for baseline in stored.baselines}
+        rules["Digest of the rules"] = stored.digest
         yield _table("Gate, stored before the first answer", leaves(rules))
 
 
@@ -208,7 +208,7 @@ def _results(report: Report) -> Iterator[Table]:
     yield from sliced_tables(report)
 
 
-def _compared(report: Report, compared: Sequence[Section], told: str) -> Section:
+def _compared(report: Report, compared: Sequence[Section]) -> Section:
     """The verdict of the run's gate, and comparisons with other runs, whose tables are named after their sections."""
     notes, tables, pair = list[str](), list[Table](), ""
     if report.gate is not None:
@@ -216,7 +216,7 @@ def _compared(report: Report, compared: Sequence[Section], told: str) -> Section
         if stored is None or stored.digest != verdict.rules:
             notes.append("These rules are not the ones that were stored before the first answer.")
         notes += [*verdict.blockers, *gate.quiet(verdict), *gate.remarks(report.gate)]
-        tables.append(gate.table(gate.ranked(verdict), f"{told}. Rules with the digest {verdict.rules}"))
+        tables.append(gate.table(gate.ranked(verdict), f"Rules of the gate, digest {verdict.rules}"))
     for section in compared:
         pair = pair if section.tables else section.title
         notes += [". ".join((section.title, *section.notes))] if section.notes else []
@@ -241,16 +241,8 @@ def _errors(report: Report) -> Iterator[Table]:
 
 def _sessions(report: Report) -> Table:
     rows = tuple(
-        (
-            each.session,
-            each.started,
-            each.finished or "did not end",
-            each.asked,
-            each.reused,
-            each.commit,
-            each.hardware,
-        )
-        for each in report.run.sessions
+        (one.session, one.started, one.finished or "did not end", one.asked, one.reused, one.commit, one.hardware)
+        for one in report.run.sessions
     )
     columns = (*texts("session", "started", "finished"), *numbers("asked", "reused"), *texts("commit", "hardware"))
     return Table("Sessions", columns, rows)
@@ -263,17 +255,18 @@ def _limits(report: Report) -> Iterator[str]:
     public = [name for name, each in benchmarks.items() if each.public and not (each.origin and each.origin.synthetic)]
     again = [session.session for session in run.sessions if session.rescored is not None]
     judged = any(result.judgement is not None for part in report.parts for result in part.results)
-    asked, once = run.readers is None, run.protocol.samples is None and run.protocol.rotations == 0
+    asked, sent = run.readers is None, run.readers is None and not run.replays
+    once = run.protocol.samples is None and run.protocol.rotations == 0
     facts = {
         "No search for these questions in training data is recorded.": asked,
         f"Public, so that the model may have been trained on them: {', '.join(public)}.": asked and bool(public),
-        "Each question was asked once: how much the answers vary is not measured.": once,
-        "Each question was asked in one wording: how much prompts matter is not measured.": asked and not run.prompts,
+        "Each question has one answer: how much answers vary is not measured.": once,
+        "Each question was asked in one wording: how much prompts matter is not measured.": sent and not run.prompts,
         "A judge scored answers; no agreement of its scores with people's is recorded.": judged,
         f"The answers were scored again after they were given (session {', '.join(again)}).": bool(again),
         "The model has no fingerprint: its weights are not identified.": asked and run.model.fingerprint is None,
         "No digests of the model's files are recorded.": asked and not run.model.unknown.get("digests"),
-        "People or a recording answered: how the questions were asked is not in this folder.": run.replays or not asked,
+        "People or a recording answered: how the questions were asked is not in this folder.": not sent,
         "No margin and no floor was stored before the first answer.": run.gate is None,
     }
     yield from (line for line, holds in facts.items() if holds)
