@@ -421,19 +421,6 @@ def markdown(table: Table) -> str:
     )
 
 
-def hypertext(table: Table) -> str:
-    """Return a table without its title in HTML, its rows in their order; no cell is markup."""
-
-    def line(cells: Sequence[str], tag: str) -> str:
-        sides = (' class="right"' if column.right else "" for column in table.columns)
-        placed = (f"<{tag}{side}>{cell}</{tag}>" for side, cell in zip(sides, cells, strict=True))
-        return f"<tr>{''.join(placed)}</tr>"
-
-    rows = [line(cells, "td") for cells in table.shown(printing.hypertext, lambda text: f"<b>{text}</b>")]
-    head = line([*map(printing.hypertext, table.headings)], "th")
-    return "\n".join(["<table>", f"<thead>{head}</thead>", "<tbody>", *rows, "</tbody>", "</table>"])
-
-
 class _Inert(dict[str, str]):
     """Texts of cells, most of which come again in each row, as `printing.inert` makes them."""
 

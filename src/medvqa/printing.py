@@ -97,11 +97,6 @@ def markdown(text: str) -> str:
     return _MARKUP.sub(r"\\\1", html.escape(plain, quote=False))
 
 
-def hypertext(text: str) -> str:
-    """Return a text that HTML shows literally, on one line."""
-    return html.escape(line(" ".join(text.split())))
-
-
 _TEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "\\": r"\textbackslash{}",

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from medvqa import report
-from medvqa.report import evaluation_record, record_pages
-from medvqa.report.record_parts import read_form
+from medvqa.report import drawn, evaluation_record
 from support import pages
 from support.tabs import Tab, text_of
 
@@ -12,10 +11,10 @@ from support.tabs import Tab, text_of
 def test_a_record_asks_for_nothing_and_prints_all_sections(tab: Tab, tmp_path: Path) -> None:
     folder = pages.write(tmp_path / "first", pages.guesses())
     record = evaluation_record.of_run(
-        report.build(folder, pages.PHANTOM), read_form(None) | {"operator": pages.HOSTILE[0]}, None
+        report.build(folder, pages.PHANTOM), evaluation_record.read_form(None) | {"operator": pages.HOSTILE[0]}
     )
     file = tmp_path / "record.html"
-    file.write_text(record_pages.as_html(record))
+    file.write_text(drawn.page(record))
     tab.page.goto(file.as_uri())
     assert tab.asked == [file.as_uri()]
     assert tab.page.evaluate("window.pwned") is None
@@ -26,4 +25,4 @@ def test_a_record_asks_for_nothing_and_prints_all_sections(tab: Tab, tmp_path: P
     whole = "\n".join(printed)
     assert [each.title for each in record if each.title not in whole] == []
     assert pages.HOSTILE[0] in whole
-    assert sum("definition" in page and "headline" in page for page in printed) > 1, "headings come again"
+    assert sum("subject" in page and "in this record" in page for page in printed) > 2, "headings come again"

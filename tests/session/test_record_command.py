@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from medvqa import benchmarks
+from medvqa.benchmarks import pytest_medvqa_benchmarks as shipped
 from medvqa.cli import main
+from medvqa.readings import reading_file
+from medvqa.readings.reading_file import ReaderAnswer, ReaderStudy
 
 PAIRS = "--benchmark=phantom-mediconfusion"
 DECLARED = 'file = "ward.csv"\noptions = ["A", "B"]\n\n[slices]\nmodality = "modality"\n'
@@ -42,6 +46,10 @@ class Typed:
         code = main(["record", *words])
         said = self._capsys.readouterr()
         return code, said.out + said.err
+
+
+def summary(folder: Path) -> str:
+    return read(folder / "summary.md")
 
 
 def read(file: Path) -> str:
@@ -86,7 +94,7 @@ def test_rules_that_were_stored_before_the_first_answer_and_the_verdict(typed: T
     digest = re.search(r"\| Digest of the rules \| (\w+) \|", shown)
     assert digest is not None
     assert f"Rules of the gate, digest {digest[1]}" in shown
-    assert "Gate: FAIL against first" in shown
+    assert shown.split("\n\n")[1].startswith("- Gate: FAIL against first")
     assert "are not the ones that were stored" not in shown
     assert "No margin and no floor" not in shown
 
@@ -95,14 +103,13 @@ def test_other_runs_are_compared_with_the_first(typed: Typed, tmp_path: Path) ->
     assert typed("reports/second", "reports/first", "-o", str(tmp_path / "a.md"))[0] == 0
     shown = read(tmp_path / "a.md")
     comparison = shown[shown.index("## Comparison") : shown.index("## Errors")]
-    assert "- second against first" in comparison
     assert "second against first. phantom-mediconfusion, mc: 72 items in both runs. difference in points" in comparison
     assert "| set_accuracy | 22.22 | 0.00 | -22.22 |" in comparison
 
 
 def test_a_part_and_an_unfinished_run_say_so(typed: Typed, runs: Path, tmp_path: Path) -> None:
     assert typed("reports/part", "-o", str(tmp_path / "a.md"))[0] == 0
-    assert "selected 10 of 72, by --limit=10." in read(tmp_path / "a.md").split("## Limits")[1]
+    assert "selected 10 of 72, by --limit=10." in read(tmp_path / "a.md").split("## ")[1]
     killed = tmp_path / "killed"
     killed.mkdir()
     for name in ("run.json", "results.jsonl", "selected.jsonl", "metrics.json"):
@@ -113,8 +120,29 @@ def test_a_part_and_an_unfinished_run_say_so(typed: Typed, runs: Path, tmp_path:
     assert code == 1
     first = read(tmp_path / "b.md").split("\n\n")[1].splitlines()
     assert first[0] == "- unfinished: 67 of 72 questions have a result"
-    assert first[1] == "- The other reports of the folder are of other results: type medvqa report."
     assert said.startswith("! unfinished: 67 of 72 questions have a result\n")
+
+
+def test_a_run_of_people_alone_and_beside_a_model(typed: Typed, runs: Path, tmp_path: Path) -> None:
+    items = benchmarks.load(next(one for one in shipped() if one.name == "phantom-mediconfusion"), None)[:6]
+    study = ReaderStudy(name="pilot", plan="ab" * 32, readers=("R1", "R2"), assigned={"R1": 6, "R2": 4}, margin=5)
+    readings = [
+        ReaderAnswer(code, items[0].benchmark, item.id, response=item.answers[0])
+        for code, some in (("R1", items), ("R2", items[:4]))
+        for item in some
+    ]
+    (runs / "pilot.jsonl").write_bytes(reading_file.encode(study, readings))
+    assert main(["run", "--model=human:pilot.jsonl", PAIRS, "--run=ward"]) == 0
+    tables = re.findall(r"^\| phantom-mediconfusion \| (?:R\d|mean of|panel).+$", summary(runs / "reports/ward"), re.M)
+    assert len(tables) == 5
+    for named in (("reports/ward",), ("reports/first", "reports/ward")):
+        assert typed(*named, "-o", str(tmp_path / "a.md"))[0] == 0
+        shown = read(tmp_path / "a.md")
+        assert [row for row in tables if row not in shown] == []
+        plan = shown[shown.index("ward: plan and codes") : shown.index("ward: Readers")]
+        assert f"| assigned.R2 | 4 |\n| margin | 5.0 |\n| plan | {'ab' * 32} |" in plan
+        assert "People's answers are not in this record" not in shown
+        assert ("as they were sent" in shown, "People or a recording" in shown) == ((len(named) == 2), len(named) == 1)
 
 
 def test_a_private_run_names_nobody(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

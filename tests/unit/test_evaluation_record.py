@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from medvqa import decode, report
+from medvqa import report
 from medvqa.items import UsageError, replace
 from medvqa.protocols.prompts import digest
-from medvqa.records.coverage import MetricsHead
-from medvqa.report import comparison, evaluation_record, record_pages, tables
+from medvqa.report import comparison, drawn, evaluation_record, tables
 from medvqa.report.comparison import Section
-from medvqa.report.evaluation_record import NO_CLAIM, key
-from medvqa.report.record_parts import parts, read_form, template
+from medvqa.report.evaluation_record import NO_CLAIM, guidelines, read_form, template
 from support import pages
 
 PUBLIC = {name: replace(each, origin=None) for name, each in pages.PHANTOM.items()}
@@ -23,7 +21,11 @@ PRIVATE = {name: replace(each, public=False) for name, each in PUBLIC.items()}
 
 
 def record(folder: Path, known: Mapping[str, Any] = PUBLIC, **stated: str) -> list[Section]:
-    return evaluation_record.of_run(report.build(folder, known), read_form(None) | stated, None)
+    return evaluation_record.of_run(report.build(folder, known), read_form(None) | stated)
+
+
+def key(each: Section) -> str:
+    return each.title.split()[0].lower().rstrip(":")
 
 
 def section(made: list[Section], name: str) -> Section:
@@ -45,10 +47,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_item_has_a_number_of_its_own_and_places_that_exist(run: Path) -> None:
-    known = {key(each) for each in record(run)[1:]} | {"comparison", "readers"}
-    known |= {f"form.{name}" for name in parts().form}
-    assert [(each.name, len(each.items)) for each in parts().guideline] == [("STARD-AI", 48), ("TRIPOD-LLM", 49)]
-    for guideline, main in zip(parts().guideline, (40, 19), strict=True):
+    known = {key(each) for each in record(run)[1:]} | {"comparison", "readers", "prompts"}
+    known |= {f"form.{name}" for name in read_form(None)}
+    assert [(each.name, len(each.items)) for each in guidelines()] == [("STARD-AI", 48), ("TRIPOD-LLM", 49)]
+    for guideline, main in zip(guidelines(), (40, 19), strict=True):
         numbers = [number for number, *_ in guideline.items]
         assert len(set(numbers)) == len(numbers)
         assert list(dict.fromkeys(int(re.sub(r"\D", "", number)) for number in numbers)) == [*range(1, main + 1)]
@@ -65,9 +67,8 @@ def test_an_item_is_served_where_the_record_has_something_for_it(run: Path) -> N
 
     assert (served(empty)["6"], served(stated)["6"]) == ("nothing in this record", "Form: ethics")
     assert (served(empty)["31"], served(empty)["32"]) == ("Results", "not covered")
-    assert "Serves STARD-AI 6, TRIPOD-LLM 13." in text(stated, "form")
-    assert "Serves" not in text(empty, "form")
-    assert "Serves STARD-AI 21, STARD-AI 23, STARD-AI 31, TRIPOD-LLM 5b" in text(empty, "results")
+    assert (served(empty)["15a"], served(empty)["17a"]) == ("Model", "nothing in this record"), "no prompt is kept"
+    assert [served(empty)[number] for number in ("11", "13", "18")] == [*["nothing in this record"] * 2, "not covered"]
 
 
 # ---- the form --------------------------------------------------------------------------------------------------------
@@ -76,9 +77,9 @@ def test_an_item_is_served_where_the_record_has_something_for_it(run: Path) -> N
 def test_the_template_asks_for_each_field_and_states_none(tmp_path: Path) -> None:
     file = tmp_path / "form.toml"
     file.write_text(template())
-    assert read_form(file) == dict.fromkeys(parts().form, "")
+    assert read_form(file) == dict.fromkeys(read_form(None), "")
     asked = re.findall(r'^# (.+)\n(\w+) = ""$', template(), re.MULTILINE)
-    assert {name: asks for asks, name in asked} == parts().form
+    assert [name for _, name in asked] == [*read_form(None)]
     file.write_text("consent = ' '")
     assert read_form(file)["consent"] == ""
     file.write_text(template().replace('operator = ""', 'operator = """\nDr. A\nDr. B"""'))
@@ -104,7 +105,7 @@ def test_a_wrong_form_is_refused_with_its_line(content: str, wrong: str, tmp_pat
 
 
 def test_unfilled_fields_are_counted_and_shown_as_not_stated(run: Path) -> None:
-    number = len(parts().form)
+    number = len(read_form(None))
     made = record(run, operator="Dr. A")
     assert made[0].notes[-2:] == (f"{number - 1} of {number} fields of the form are not stated.", NO_CLAIM)
     assert text(made, "form").count("| not stated |") == number - 1
@@ -123,14 +124,14 @@ def test_the_numbers_are_those_of_the_other_reports(run: Path) -> None:
     assert section(made, "errors").tables[0].rows == tables.outcomes(built).rows
     report.write(built)
     digest = json.loads((run / "metrics.json").read_text())["results"]["digest"]
-    assert f"| SHA-256 of the results, as in metrics.json | {digest} |" in text(made, "basis")
+    assert f"| SHA-256 of the results, as for metrics.json | {digest} |" in text(made, "basis")
 
 
 def test_the_same_folder_gives_the_same_bytes_wherever_it_lies(run: Path, tmp_path: Path) -> None:
     moved = pages.write(tmp_path / "elsewhere" / "first", pages.guesses())
-    for drawn in (record_pages.as_html, comparison.as_markdown):
-        assert drawn(record(run)) == drawn(record(run)) == drawn(record(moved))
-        assert str(tmp_path) not in drawn(record(moved))
+    for form in (drawn.page, comparison.as_markdown):
+        assert form(record(run)) == form(record(run)) == form(record(moved))
+        assert str(tmp_path) not in form(record(moved))
 
 
 def test_an_unfinished_run_says_so_first(tmp_path: Path) -> None:
@@ -138,42 +139,39 @@ def test_an_unfinished_run_says_so_first(tmp_path: Path) -> None:
     made = record(folder)
     assert made[0].notes[0].startswith("unfinished: ")
     assert "| Every selected question has a result | no |" in text(made, "basis")
-    for content in (text(made), pages.Page(record_pages.as_html(made)).text):
+    for content in (text(made), pages.Page(drawn.page(made)).text):
         assert content.index("unfinished: ") < content.index("not stated") < content.index(NO_CLAIM[:40])
 
 
-def test_outdated_reports_of_the_folder_are_told(tmp_path: Path) -> None:
-    folder = pages.write(tmp_path / "first", pages.guesses()[:50])
-    report.write(report.build(folder, PUBLIC))
-    head = decode.stored(folder / "metrics.json", MetricsHead, 2**20, "")
-    assert head is not None
-    current = evaluation_record.of_run(report.build(folder, PUBLIC), read_form(None), head.results)
-    pages.write(folder, pages.guesses()[50:])
-    outdated = evaluation_record.of_run(report.build(folder, PUBLIC), read_form(None), head.results)
-    line = "The other reports of the folder are of other results: type medvqa report."
-    assert (line in current[0].notes, line in outdated[0].notes) == (False, True)
+def test_data_without_a_result_are_in_the_record(tmp_path: Path) -> None:
+    results = [each for each in pages.guesses() if each.item.benchmark == "phantom-gmai-mmbench"]
+    about = {"phantom-gmai-mmbench": {"items": 143}, "phantom-mediconfusion": {"items": 72, "data_sha256": "ab" * 32}}
+    data = section(record(pages.write(tmp_path / "killed", results, benchmarks=about)), "data")
+    assert [table.title for table in data.tables] == [*about]
+    assert ("Data", f"SHA-256 {'ab' * 32}") in data.tables[1].rows
+    assert ("Declared public", "not recorded") in data.tables[1].rows
 
 
 def test_rules_and_verdict_of_a_gate_stand_with_their_digests(tmp_path: Path) -> None:
     folder = pages.gated(tmp_path)
     made = record(folder)
     shown = text(made, "comparison")
-    assert "Gate: FAIL against main" in shown
-    assert re.search(r"These rules \(digest [0-9a-f]{12}\) are not the ones that were stored before", shown)
+    assert made[0].notes[0].startswith("Gate: FAIL against main")
+    assert re.search(r"These rules are not the ones that were stored before", shown)
     assert "lost, " not in shown
     verdict = json.loads((folder / "gate.json").read_text())["verdict"]
     stored = {
         "digest": verdict["rules"],
-        "rules": {"margin": 20.0, "floor": [{"at_least": 0.9}]},
+        "rules": {"margin": 0.0, "slices": [], "floor": [{"at_least": 0.9}]},
         "baselines": [{"name": "main", "path": None, "digest": "f00"}],
     }
     about = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps(about | {"gate": stored}))
     kept = record(folder)
     assert "are not the ones" not in text(kept, "comparison")
-    assert f"| Digest of the rules | {verdict['rules']} |\n| margin | 20.0 |\n" in text(kept, "rules")
-    assert '| floor | [{"at_least":0.9}] |' in text(kept, "rules")
-    assert "| Baseline main | digest f00 |" in text(kept, "rules")
+    assert "| margin | 0.0 |\n| floor | {'at_least': 0.9} |\n" in text(kept, "rules")
+    assert f"| Digest of the rules | {verdict['rules']} |\n" in text(kept, "rules")
+    assert "| Digest of baseline main | f00 |" in text(kept, "rules")
 
 
 DIGESTS = {"name": "m", "fingerprint": "f", "digests": {"weights": "00"}}
@@ -181,22 +179,23 @@ SESSION = {"session": "s1", "started": "2026-01-01"}
 FACTS = [
     ("has no fingerprint", {"model": {"name": "m"}}, {"model": DIGESTS}),
     ("No digests of the model's files", {}, {"model": DIGESTS}),
-    ("asked once", {}, {"repeat": 3}),
+    ("has one answer", {}, {"repeat": 3}),
+    ("has one answer", {}, {"protocol": {"rotations": 2}}),
     ("in one wording", {}, {"benchmarks": {"phantom-gmai-mmbench": {"asked_by": ["a", "b"]}}}),
     ("scored again after they were given (session s1)", {"sessions": [SESSION | {"rescored": {}}]}, {}),
-    ("to which machines", {}, {"served_by": ["gpt"]}),
-    ("replayed", {"config": {"backend": "replay"}}, {}),
-    (
-        "changes that its commit does not have",
-        {"sessions": [SESSION | {"commit": "1a-dirty"}]},
-        {"sessions": [SESSION]},
-    ),
-    ("No people's answers", {}, {"config": {"backend": "human"}}),
+    ("People or a recording answered", {"config": {"backend": "replay"}}, {}),
+    ("People's answers are not in", {}, {"readers": {"codes": ["R1"]}}),
+    ("People or a recording answered", {"readers": {"codes": ["R1"]}}, {}),
+    ("weights are not", {"model": {"name": "m"}}, {"model": {"name": "m"}, "readers": {"codes": ["R1"]}}),
+    ("in one wording", {}, {"config": {"backend": "replay"}}),
+    ("in one wording", {}, {"readers": {"codes": ["R1"]}}),
     ("No margin and no floor", {}, {"gate": {"rules": {}, "baselines": []}}),
 ]
 
 
-@pytest.mark.parametrize(("line", "holds", "not_so"), FACTS, ids=[line for line, *_ in FACTS])
+@pytest.mark.parametrize(
+    ("line", "holds", "not_so"), FACTS, ids=[f"{place} {line}" for place, (line, *_) in enumerate(FACTS)]
+)
 def test_each_limit_follows_from_a_fact_of_the_folder(
     line: str, holds: Mapping[str, Any], not_so: Mapping[str, Any], tmp_path: Path
 ) -> None:
@@ -217,15 +216,22 @@ def test_limits_of_public_data_and_of_a_judge(run: Path, tmp_path: Path) -> None
     assert ("A judge scored" in judged, "A judge scored" in text(record(run), "limits")) == (True, False)
 
 
-def test_people_beside_a_model_have_a_section(run: Path, tmp_path: Path) -> None:
-    people = report.build(pages.write(tmp_path / "ward", pages.guesses(), config={"backend": "human"}), PUBLIC)
-    made = evaluation_record.of_run(report.build(run, PUBLIC), read_form(None), None, [people])
-    assert "ward: people" in text(made, "readers")
-    assert "No people's answers" not in text(made, "limits")
-    assert "readers" not in map(key, record(run))
+def test_images_are_counted_once_for_a_question_of_several_samples(run: Path, tmp_path: Path) -> None:
+    once = [each for each in pages.guesses() if each.item.images][:20]
+    several = pages.write(tmp_path / "several", pages.repeated(once, 3), repeat=3)
+    counted = [
+        re.search(r"Images of the questions \| (.+?) \|", text(record(folder), "data"))
+        for folder in (several, pages.write(tmp_path / "once", once))
+    ]
+    assert counted[0] is not None
+    assert counted[1] is not None
+    assert counted[0][1] == counted[1][1]
 
 
 # ---- prompts, private and hostile ------------------------------------------------------------------------------------
+
+
+ITEM_17A = "| 17a | what the index test knew of clinical information and of the reference | {} |"
 
 
 def prompted(folder: Path, *, public: bool = True) -> Path:
@@ -243,18 +249,30 @@ def test_sent_prompts_are_counted_by_form_and_the_first_of_each_is_shown(tmp_pat
         if part.results:
             first = part.results[0]
             question = first.item.question
-            assert f"| {part.name} | {len(part.results)} | {first.prompt} | Be brief. ⏎ ⏎ Look: ⏎ {question} |" in shown
+            row = f"| {part.name} | single choice |  | {len(part.results)} | {first.prompt[:12]} |"
+            assert f"{row} Be brief. ⏎ Look: ⏎ {question} |" in shown
+    assert ITEM_17A.format("Prompts") in text(record(folder), "reporting")
+
+
+@pytest.mark.parametrize("about", [{"config": {"backend": "replay"}}, {"readers": {"codes": ["R1"]}}])
+def test_prompts_are_not_shown_as_sent_where_no_model_got_them(about: Mapping[str, Any], tmp_path: Path) -> None:
+    folder = prompted(tmp_path / "first")
+    (folder / "run.json").write_text(json.dumps(json.loads((folder / "run.json").read_text()) | about))
+    made = record(folder)
+    assert "as they were sent" not in text(made)
+    assert ITEM_17A.format("nothing in this record") in text(made, "reporting")
 
 
 def test_texts_about_private_data_are_not_shown(tmp_path: Path) -> None:
     folder = prompted(tmp_path / "first", public=False)
     made = record(folder, PRIVATE)
-    told = text(made) + pages.Page(record_pages.as_html(made)).text
+    told = text(made) + pages.Page(drawn.page(made)).text
     for result in report.build(folder, PRIVATE).parts[0].results:
         assert result.item.question not in told
-        assert result.prompt in text(record(folder, PRIVATE), "prompts") or result.prompt not in told
+        assert result.prompt not in told
     assert "Texts sent about data that are not declared public are not shown" in told
     assert "Declared public | no |" in told
+    assert ITEM_17A.format("nothing in this record") in told
 
 
 def test_hostile_text_is_text_in_both_forms(tmp_path: Path) -> None:
@@ -265,10 +283,10 @@ def test_hostile_text_is_text_in_both_forms(tmp_path: Path) -> None:
         "sessions": [SESSION | {"commit": pages.HOSTILE[5], "hardware": pages.HOSTILE[9]}],
         "benchmarks": {"strange": {"prompts": {"mc": pages.HOSTILE[5]}}},
     }
-    stated = dict(zip(parts().form, pages.HOSTILE, strict=False))
+    stated = dict(zip(read_form(None), pages.HOSTILE, strict=False))
     folder = pages.write(tmp_path / "strange", results, **about)
     made = record(folder, {"strange": benchmark}, **stated)
-    page = pages.Page(record_pages.as_html(made))
+    page = pages.Page(drawn.page(made))
     names = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "ul", "li"}
     names |= {"table", "thead", "tbody", "tr", "th", "td"}
     assert {each.tag.removeprefix("/") for each in page.elements} == names
@@ -278,9 +296,9 @@ def test_hostile_text_is_text_in_both_forms(tmp_path: Path) -> None:
         "http-equiv",
         "content",
         "name",
-        "class",
+        "align",
     }
-    assert all(character.isprintable() or character == "\n" for character in record_pages.as_html(made))
+    assert all(character.isprintable() or character == "\n" for character in drawn.page(made))
     assert pages.HOSTILE[0] in page.text
     markdown = comparison.as_markdown(made)
     assert all(character.isprintable() or character == "\n" for character in markdown)
@@ -288,7 +306,7 @@ def test_hostile_text_is_text_in_both_forms(tmp_path: Path) -> None:
 
 
 def test_the_page_may_load_and_run_nothing(run: Path) -> None:
-    page = pages.Page(record_pages.as_html(record(run)))
+    page = pages.Page(drawn.page(record(run)))
     (policy,) = page.all("meta", http_equiv="Content-Security-Policy")
     assert re.fullmatch(
         r"default-src 'none'; style-src 'sha256-[\w+/=]+'; base-uri 'none'; form-action 'none'",

@@ -28,19 +28,15 @@ class RecordArguments(Arguments):
 
 def run(typed: RecordArguments) -> tuple[str, int]:
     """Write the record, and an empty form where none is; return lines, and 1 if results are missing."""
-    from medvqa import comparing, decode, memory, report
-    from medvqa.records.coverage import METRICS, MetricsHead
-    from medvqa.records.run_record import MAX_RUN
-    from medvqa.report import comparison, record_pages
-    from medvqa.report.evaluation_record import of_run
-    from medvqa.report.record_parts import read_form, template
+    from medvqa import comparing, memory, report
+    from medvqa.report import comparison, drawn
+    from medvqa.report.evaluation_record import of_run, read_form, template
 
     runs = list(dict.fromkeys(typed.runs))
-    file, lines = typed.output or runs[0] / "record.html", list[str]()
+    file = typed.output or runs[0] / "record.html"
     if file.suffix not in (".html", ".md"):
         raise UsageError(f"-o={file}: name a file that ends in .html or .md")
-    unwritten = typed.form if typed.form is not None and not typed.form.exists() else None
-    form = read_form(None if unwritten is not None else typed.form)
+    form = read_form(typed.form)
     registry, _ = known_and_named(typed, typed.options().benchmarks, runs)
     compared: list[comparison.Section] = []
     with memory.no_cycle_search():
@@ -50,15 +46,13 @@ def run(typed: RecordArguments) -> tuple[str, int]:
             beside = comparing.load_beside(runs)
             study = comparing.study(beside, registry.benchmarks, pairs=pairs, units=False)
             compared = comparison.of_study(study, registry.benchmarks, comparison.Shown(flips=0))
-        head = decode.stored(runs[0] / METRICS, MetricsHead, MAX_RUN, f"Type medvqa report {runs[0]}.")
-        record = of_run(own, form, None if head is None else head.results, others, compared)
-    drawn = comparison.as_markdown if file.suffix == ".md" else record_pages.as_html
-    write("-o", file, lambda: drawn(record))
-    write("--form", unwritten, template)
-    if unwritten is not None:
-        lines.append(f"{unwritten}: an empty form with {len(form)} fields; fill it in, and type this again")
-    lines.append(f"record: {file}")
-    return "\n".join([*(f"! {line}" for line in record[0].notes[:-1]), *lines]), int(not own.covered.finished)
+        record = of_run(own, form, others, compared)
+    write("-o", file, lambda: (comparison.as_markdown if file.suffix == ".md" else drawn.page)(record))
+    lines = [*(f"! {line}" for line in record[0].notes[:-1]), f"record: {file}"]
+    if typed.form is not None and not typed.form.exists():
+        write("--form", typed.form, template)
+        lines.append(f"{typed.form}: an empty form with {len(form)} fields; fill it in, and type this again")
+    return "\n".join(lines), int(not own.covered.finished)
 
 
 COMMAND = Command(RecordArguments, run, {"benchmark": "a benchmark of the runs, or the file that declares it"})

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from medvqa import comparing
 from medvqa.comparing import Paired, Side
-from medvqa.face import drawn, frames
+from medvqa.face import frames
 from medvqa.face.known import Extras, joined, known_with
 from medvqa.face.loaded import LoadedRun
 from medvqa.items import Benchmark, Metric, UsageError
-from medvqa.report import comparison, rows
+from medvqa.report import comparison, drawn, rows
 from medvqa.report.comparison import Section
 from medvqa.session.registry import Registry
 

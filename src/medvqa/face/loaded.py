@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from medvqa import printing, report
 from medvqa.comparing import Side
-from medvqa.face import drawn, frames
+from medvqa.face import frames
 from medvqa.face.known import Extras, known_with
 from medvqa.items import Benchmark, Metric, UsageError
 from medvqa.records import baseline_file, run_folder
 from medvqa.records.coverage import Coverage
 from medvqa.records.run_record import Selection, runs_beside
-from medvqa.report import Report, html, rows, tables, terminal
+from medvqa.report import Report, drawn, html, rows, tables, terminal
 from medvqa.report.gate import headline as verdict_line
 from medvqa.session.registry import Registry
 

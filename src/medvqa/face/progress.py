@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from medvqa import printing
-from medvqa.face import drawn
+from medvqa.report import drawn
 from medvqa.session.display import Display, LineDisplay, StderrDisplay
 
 

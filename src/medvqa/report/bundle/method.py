@@ -53,9 +53,9 @@ def method_section(report: Report, commands: Sequence[str]) -> PageSection:
     unknown = report.run.model.unknown
     groups = {
         "Model": _model(report),
-        "Settings of the model": _leaves(unknown.get("settings")),
-        "Options of the model": _leaves(unknown.get("options")),
-        "Files of the model (SHA-256)": _leaves(unknown.get("digests")),
+        "Settings of the model": leaves(unknown.get("settings")),
+        "Options of the model": leaves(unknown.get("options")),
+        "Files of the model (SHA-256)": leaves(unknown.get("digests")),
         "Asking": _asking(report),
         **{f"Benchmark {name}": _benchmark(report, name, part) for name, part in _benchmarks(report.run)},
         **_templates(report.run),
@@ -96,7 +96,7 @@ def _model(report: Report) -> list[Fact]:
         if name == "checkpoint":
             rows.append(Fact(told, _last(_text(value))))
         elif isinstance(value, Mapping):
-            rows += [Fact(f"{told}: {fact.name}", fact.value) for fact in _leaves(value)]
+            rows += [Fact(f"{told}: {fact.name}", fact.value) for fact in leaves(value)]
         else:
             rows.append(Fact(told, f"{value:,}" if type(value) is int else _text(value)))
     return rows
@@ -174,7 +174,7 @@ def _machine(report: Report) -> list[Fact]:
     workers = [session.workers for session in run.sessions]
     if any(workers):
         rows.append(Fact("Workers", ", ".join(_text(number or "none") for number in dict.fromkeys(workers))))
-    return [*rows, *(Fact(label(f.name).capitalize(), f.value) for f in _leaves(run.engine.as_json()))]
+    return [*rows, *(Fact(label(f.name).capitalize(), f.value) for f in leaves(run.engine.as_json()))]
 
 
 def _versions(run: RunRecord) -> list[Fact]:
@@ -195,7 +195,7 @@ def _judge(report: Report) -> list[Fact]:
         rows.append(Fact("Time of a judgement", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
     rows.append(Fact("Judging used", used(report.run.judge_usage)))
     others = {name: value for name, value in judge.as_json().items() if name not in ("name", "signature")}
-    return [*rows, *_leaves(others)]
+    return [*rows, *leaves(others)]
 
 
 def _protocol(protocol: Protocol) -> list[Fact]:
@@ -258,10 +258,10 @@ def _benchmarks(run: RunRecord) -> list[tuple[str, RecordedBenchmark]]:
     return list(run.benchmarks.items())[:MOST_FACTS]
 
 
-def _leaves(value: object, path: Sequence[str] = ()) -> list[Fact]:
+def leaves(value: object, path: Sequence[str] = ()) -> list[Fact]:
     """The values inside nested settings, named by their paths; empty ones and folders of this machine are left out."""
     if isinstance(value, Mapping) and len(path) < DEPTH:
-        return [fact for name, inner in value.items() for fact in _leaves(inner, (*path, str(name)))]
+        return [fact for name, inner in value.items() for fact in leaves(inner, (*path, str(name)))]
     return [Fact(".".join(path), _text(value))] if path else []
 
 
