@@ -394,3 +394,12 @@ def test_physicians_in_the_form_of_medlesionvqa(here: Path, capsys: pytest.Captu
     code, said = says(capsys, "table", "reports/physicians", "--layout=medlesionvqa")
     for column in ("micro", "macro", "Lesion", "Loc.", "Attr.", "Rela.", "Reas.", "Diag.", "Sugg."):
         assert column in said
+
+
+def test_the_panel_of_a_run_is_no_rival_of_its_mean(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask(here, crossed(3), study())
+    assert main(["run", "--model=human:r.jsonl", f"--benchmark={PAIRS}", "--combine=vote", "--run=panel"]) == 0
+    code, said = says(capsys, "compare", "reports/panel", "reports/model")
+    assert code == 0, said
+    assert "panel: compared by the mean of its readers, not by the panel's majority" in said
+    assert "3 of 4 planned readers" in (here / "reports" / "panel" / "summary.md").read_text()

@@ -6,11 +6,13 @@ A model is no reader, so that both runs are not compared as two samples of answe
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from medvqa.comparing import differing, sides
 from medvqa.comparing.sides import Side
+from medvqa.items import Result
 from medvqa.metrics.by_reader import by_reader
 from medvqa.records.run_record import RecordedReaders
 from medvqa.statistics import readers as statistics
@@ -59,7 +61,7 @@ class AgainstReaders:
 def against(model: Side, people: Side, *, anyway: bool = False) -> AgainstReaders:
     """Compare a run of a model with one of people. `anyway`: also if their data, judge or extraction differ."""
     readers = people.run.readers or RecordedReaders()
-    missing = _missing(people, readers)
+    missing = unread(readers, people.answers)
     refusals = [] if anyway else [each.line for each in sides.refused(model, people) if each.part not in _ASKED]
     asked = [(name, technique) for name, own in model.asked.items() for technique in own if not refusals]
     found = (_part(model, people, *each, readers.margin, missing) for each in asked)
@@ -69,11 +71,12 @@ def against(model: Side, people: Side, *, anyway: bool = False) -> AgainstReader
     return AgainstReaders(model.name, people.name, readers.margin, missing, parts, tuple(refusals))
 
 
-def _missing(people: Side, readers: RecordedReaders) -> tuple[str, ...]:
+def unread(readers: RecordedReaders, results: Iterable[Result]) -> tuple[str, ...]:
+    """Say which planned readers and assigned readings are not among the results of people."""
     lines = []
     if lacking := set(readers.planned) - set(readers.codes):
         lines.append(f"{len(readers.planned) - len(lacking)} of {len(readers.planned)} planned readers")
-    read = Counter(readers.codes[result.sample - 1] for result in people.answers)
+    read = Counter(readers.codes[result.sample - 1] for result in results)
     short = [code for code in readers.codes if read[code] < readers.assigned.get(code, 0)]
     return (*lines, *(f"{code} read {read[code]:,} of {readers.assigned[code]:,} questions" for code in short))
 

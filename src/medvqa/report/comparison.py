@@ -107,7 +107,8 @@ def against_readers(study: Study) -> list[Section]:
     """The section of models against readers; [] without people."""
     if not study.against:
         return []
-    notes = list[str]()
+    panels = [side for side in study.sides if side.run.readers is not None and side.run.protocol.combine == "vote"]
+    notes = [f"{side.name}: compared by the mean of its readers, not by the panel's majority" for side in panels]
     for each in study.against:
         notes += [f"not comparable: {line}" for line in each.refusals]
         notes += [f"{each.people}: {line}" for line in each.missing]
@@ -118,8 +119,11 @@ def against_readers(study: Study) -> list[Section]:
             crossed = part.difference.method == statistics.CROSSED
             notes += filter(None, [statistics.warning(part.difference.readers, crossed=crossed)])
     rows = [row for each in study.against for part in each.parts for row in _against(each, part)]
+    asked = {part.technique for each in study.against for part in each.parts}
+    names = ("model", "readers", "benchmark", "technique")[: 3 + (len(asked) > 1)]
+    rows = [(*row[: len(names)], *row[4:]) for row in rows]
     columns = (
-        *texts("model", "readers", "benchmark", "technique"),
+        *texts(*names),
         *(Column("model %", "figure"), Column("readers %", "figure"), Column("difference", "figure")),
         *(replace(INTERVAL, name="difference"), *numbers("df"), Column("p", "chance"), *texts("method")),
         *(*numbers("readers", "questions"), *texts("verdict")),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from medvqa.figures import INTERVAL, Column, Figure, Table, number, numbers, texts
+from medvqa.comparing.against_readers import unread
+from medvqa.figures import INTERVAL, Column, Figure, Table, counted, number, numbers, texts
 from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, Result, replace
 from medvqa.judging import coefficients
 from medvqa.metrics.by_reader import by_reader
@@ -28,7 +29,8 @@ def of_people(report: Report) -> list[Table]:
     if report.run.readers is None:
         return []
     names, codes = naming(report), report.run.readers.codes
-    rows, notes = list[tuple[object, ...]](), dict[str, None]()
+    answers = (result for part in report.parts for result in part.results)
+    rows, notes = list[tuple[object, ...]](), dict.fromkeys(unread(report.run.readers, answers))
     for part in report.parts:
         if part.results:
             named = (part.benchmark.name, part.technique)[: len(names)]
@@ -50,27 +52,37 @@ def _rows(part: Part, codes: Sequence[str]) -> Iterator[tuple[object, ...]]:
             yield _row(f"mean of {group}", own, fixed=False)
             if len(samples) < statistics.LEAST_READERS:
                 yield _row(f"mean of {group}, these alone", own, fixed=True)
-    if all(_chosen(result) is not None for result in part.results):
-        panel = [voting.vote(own) for own in voting.by_question(part.results).values()]
-        yield _row("panel majority", [replace(vote, answer=None) for vote in panel], fixed=True)
+    choices = [result for result in part.results if result.item.kind in CHOICE_KINDS]
+    if choices and all(_chosen(result) is not None for result in choices):
+        panel = [voting.vote(own) for own in voting.by_question(choices).values()]
+        of = "" if len(choices) == len(part.results) else ", choice questions"
+        yield _row(f"panel majority{of}", [replace(vote, answer=None) for vote in panel], fixed=True)
 
 
 def _row(name: str, results: Sequence[Result], *, fixed: bool) -> tuple[object, ...]:
     """Return the row of some readers together; `fixed`: its interval is for these readers alone."""
+    import numpy as np
+
     scored = by_reader(results)
     found = statistics.mean_of_readers(scored.scores, scored.groups, fixed=fixed)
     shown = Figure(found.value, found.low, found.high, groups=found.cases, df=found.df)
     abstained = sum(result.score.outcome == "abstained" for result in results)
     seconds = [r.answer.seconds for r in results if r.answer is not None and r.answer.seconds is not None]
     time = number(median(seconds), percent=False, digits=1) if seconds else ""
-    return name, len(scored.firsts), shown, shown, abstained, time
+    return name, int((~np.isnan(scored.scores)).any(axis=0).sum()), shown, shown, abstained, time
 
 
 def _notes(part: Part, codes: Sequence[str]) -> Iterator[str]:
     crossed = statistics.crossed(by_reader(part.results).scores)
     method = statistics.CROSSED if crossed else statistics.NOT_CROSSED
-    yield f"Means of readers: 95 % intervals for other readers and cases ({method})."
-    yield from filter(None, [statistics.warning(len({r.sample for r in part.results}), crossed=crossed)])
+    samples = len({result.sample for result in part.results})
+    if samples > 1:
+        yield f"Means of readers: 95 % intervals for other readers and cases ({method})."
+    if len({result.item.kind in CHOICE_KINDS for result in part.results}) > 1:
+        yield f"{part.name}: scores of choice and of open questions are averaged together."
+    if lacking := sum(result.score.value is None for result in part.results):
+        yield f"{part.name}: {counted(lacking, 'readings')} without a score count in no row."
+    yield from filter(None, [statistics.warning(samples, crossed=crossed)])
     yield from filter(None, [_agreement(part)])
     yield "A question's sample k is the reading of the k-th of the readers, sorted by their codes."
 

@@ -126,7 +126,7 @@ def _headline(boards: Boards, pairs: Sequence[_TwoRuns]) -> list[Block]:
         "at most 0.05; in slices, p is by Holm over one measure and dimension. Only a gate gives a verdict."
     )
     said = [leaderboards.leading(boards)] if boards.study.rankings else [pair.headline() for pair in pairs]
-    return [*said, TextBlock(lines=(rule,))]
+    return [*said, TextBlock(lines=(rule,))] if said else []
 
 
 # ---- the leaderboard -------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ CONTROLS: Mapping[str, str] = {
 """Ablations in words."""
 INVALID: Mapping[Outcome, str] = {
     "refused": "the model declines",
-    "abstained": "the model says that the question cannot be answered",
+    "abstained": "the answer says that the question cannot be answered",
     "unparsed": "no option can be read",
 }
 """Outcomes of answers that name no option, in words."""
