@@ -135,6 +135,26 @@ def test_a_correction_is_checked_as_an_imported_row(
     assert not (tmp_path / "revised").exists()
 
 
+def test_a_final_decision_counts_whatever_its_rating() -> None:
+    final = opinion("q1", "A1", decision="accept", rating=2, final=True)
+    kept, changes = revision.revised([replace(ITEM, id="q1")], [opinion("q1", rating=9), final], 5)
+    assert [item.id for item in kept] == ["q1"]
+    assert changes == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"question": "Which lobe?"}, "pair x: correct the question in both, x/1 and x/2"),
+        ({"answers": ("A",)}, "pair x: x/1 and x/2 would have the same key"),
+    ],
+)
+def test_a_correction_leaves_a_pair_a_pair(fields: dict[str, Any], problem: str) -> None:
+    one, two = (replace(ITEM, id=f"x/{side}", pair_id="x", answers=(key,)) for side, key in ((1, "A"), (2, "B")))
+    with pytest.raises(DataError, match=problem):
+        revision.revised([one, two], [opinion("x/2", decision="correct", **fields)])
+
+
 def test_of_a_pair_both_questions_go_or_stay() -> None:
     """MediConfusion, section 2.3: a pair stays only if both problems have 5 or more."""
     items = [replace(ITEM, id=f"{pair}/{side}", pair_id=pair) for pair in "xy" for side in (1, 2)]

@@ -60,14 +60,17 @@ def revise(
     toml = folder / f"{table_files.name_of(Path(f'{benchmark.name}.toml'))}.toml"
     table = revised_table.table_of(benchmark, kept, toml, made_of)
     said = f"version {table.declaration.version}, {len(kept):,} questions"
+    reviews = Counter(opinion.item for opinion in opinions if not opinion.final)
     reviewed = len({opinion.item for opinion in opinions})
+    alone = sum(reviews[id] < 2 for id in {opinion.item for opinion in opinions})
+    once = f"! {figures.counted(alone, 'questions')} of these have fewer than two reviewers" if alone else ""
     about = {
         "This version": f"{said}, SHA-256 {run_folder.data_digest(table.items)}",
         "Made of": f"version {version}, {len(items):,} questions, SHA-256 {old}",
         "Kept as they were": f"{len(kept) - changed:,}; corrected: {changed:,}; removed: "
         f"{removed:,} ({CHANGES} has each change with its reason)",
         "Plan of the review": study.plan or "none recorded",
-        "Reviewed": f"{reviewed:,} of {len(items):,} questions, by {_people(opinions, final=False)}",
+        "Reviewed": f"{reviewed:,} of {len(items):,} questions, by {_people(opinions, final=False)}{once.replace('!', ';')}",
         "Final decisions": _people(opinions, final=True),
         "Agreement": "; ".join(_agreement(items, opinions)) or "no question has two opinions",
         "Rules": revision.RULE + (f" One that is rated below {keep_from} of 10 goes." if keep_from is not None else ""),
@@ -84,7 +87,13 @@ def revise(
         files.replace(folder / SHEET, f"# {printing.markdown(benchmark.name)}: data sheet\n\n{sheet}".encode())
     # Last: whoever finds this file finds all of them.
     table_files.write(table.declaration, toml, note=writing.NOTE.replace("import", "read revise"))
-    return "\n".join([f"wrote {toml}: {said} ({counted})", *(f"  {line}" for line in writing.commands(toml)[:2])])
+    return "\n".join(
+        [
+            *filter(None, [once]),
+            f"wrote {toml}: {said} ({counted})",
+            *(f"  {line}" for line in writing.commands(toml)[:2]),
+        ]
+    )
 
 
 def _reviewed(

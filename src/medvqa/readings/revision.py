@@ -1,8 +1,8 @@
 """Opinions of experts about questions -> the questions of a new version of a benchmark, and the list of its changes.
 
 An expert wants a question to stay as it is, to be corrected, or to be removed; with `keep_from`, a lower rating removes
-it. If reviewers want different things, the question needs a final decision, which then counts alone. Of a confusing
-pair, both questions go (MediConfusion, section 2.3: one expert, ratings from 1 to 10, and a pair stays only if both
+it. If reviewers want different things, the question needs a final decision, which then counts alone, whatever its rating.
+Of a confusing pair, both questions go (MediConfusion, section 2.3: one expert, ratings from 1 to 10, and a pair stays only if both
 problems have 5 or more).
 """
 
@@ -45,10 +45,11 @@ def wanted(item: Item, opinion: Opinion, keep_from: int | None = None) -> Item |
     where = f"question {item.id}, opinion of {opinion.reader}"
     if opinion.decision == "reject":
         return None
-    if keep_from is not None and opinion.rating is None and not opinion.final:
-        raise DataError(f"{where}: no rating, and questions stay from {keep_from} on")
-    if keep_from is not None and opinion.rating is not None and opinion.rating < keep_from:
-        return None
+    if keep_from is not None and not opinion.final:
+        if opinion.rating is None:
+            raise DataError(f"{where}: no rating, and questions stay from {keep_from} on")
+        if opinion.rating < keep_from:
+            return None
     if opinion.decision == "accept":
         return item
     options, answers = dict(item.options), item.answers
@@ -101,7 +102,20 @@ def revised(
             was, now = _texts(item), _texts(kept[item.id])
             names = [name for name in {**was, **now} if was.get(name, "") != now.get(name, "")]
             changes += [_change(item, name, was.get(name, ""), now.get(name, ""), about) for name in names]
+    _check_pairs({item.id: item for item in items}, kept.values())
     return list(kept.values()), changes
+
+
+def _check_pairs(before: Mapping[str, Item], kept: Iterable[Item]) -> None:
+    """DataError for a pair whose questions were one and now differ, or whose keys differed and now are one."""
+    firsts = dict[str, Item]()
+    for now in kept:
+        first = firsts.setdefault(now.pair_id, now) if now.pair_id is not None else now
+        was, was_first = before[now.id], before[first.id]
+        if now.question.strip() and now.question != first.question and was.question == was_first.question:
+            raise DataError(f"pair {now.pair_id}: correct the question in both, {first.id} and {now.id}")
+        if first is not now and now.answers == first.answers and was.answers != was_first.answers:
+            raise DataError(f"pair {now.pair_id}: {first.id} and {now.id} would have the same key")
 
 
 def said(opinions: Sequence[Opinion]) -> tuple[str, ...]:
