@@ -1,9 +1,9 @@
 """Opinions of experts about questions -> the questions of a new version of a benchmark, and the list of its changes.
 
 An expert wants a question to stay as it is, to be corrected, or to be removed; with `keep_from`, a lower rating removes
-it. If reviewers want different things, the question needs a final decision, which then counts alone, whatever its rating.
-Of a confusing pair, both questions go (MediConfusion, section 2.3: one expert, ratings from 1 to 10, and a pair stays only if both
-problems have 5 or more).
+it. If reviewers want different things, the question needs a final decision, which then counts alone, whatever its
+rating. Of a confusing pair, both questions go (MediConfusion, section 2.3: one expert, ratings from 1 to 10, and a pair
+stays only if both problems have 5 or more).
 """
 
 from __future__ import annotations
@@ -109,10 +109,11 @@ def revised(
 def _check_pairs(before: Mapping[str, Item], kept: Iterable[Item]) -> None:
     """DataError for a pair whose questions were one and now differ, or whose keys differed and now are one."""
     firsts = dict[str, Item]()
-    for now in kept:
+    # Whether a question is empty is left to the reader of tables.
+    for now in (item for item in kept if item.question.strip()):
         first = firsts.setdefault(now.pair_id, now) if now.pair_id is not None else now
         was, was_first = before[now.id], before[first.id]
-        if now.question.strip() and now.question != first.question and was.question == was_first.question:
+        if now.question != first.question and was.question == was_first.question:
             raise DataError(f"pair {now.pair_id}: correct the question in both, {first.id} and {now.id}")
         if first is not now and now.answers == first.answers and was.answers != was_first.answers:
             raise DataError(f"pair {now.pair_id}: {first.id} and {now.id} would have the same key")
