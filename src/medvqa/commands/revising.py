@@ -63,14 +63,15 @@ def revise(
     reviews = Counter(opinion.item for opinion in opinions if not opinion.final)
     reviewed = len({opinion.item for opinion in opinions})
     alone = sum(reviews[id] < 2 for id in {opinion.item for opinion in opinions})
-    once = f"! {figures.counted(alone, 'questions')} of these have fewer than two reviewers" if alone else ""
+    by = _people(opinions, final=False)
+    once = f"{figures.counted(alone, 'questions')} of these with fewer than two reviewers" if alone else ""
     about = {
         "This version": f"{said}, SHA-256 {run_folder.data_digest(table.items)}",
         "Made of": f"version {version}, {len(items):,} questions, SHA-256 {old}",
         "Kept as they were": f"{len(kept) - changed:,}; corrected: {changed:,}; removed: "
         f"{removed:,} ({CHANGES} has each change with its reason)",
         "Plan of the review": study.plan or "none recorded",
-        "Reviewed": f"{reviewed:,} of {len(items):,} questions, by {_people(opinions, final=False)}{once.replace('!', ';')}",
+        "Reviewed": "; ".join(filter(None, [f"{reviewed:,} of {len(items):,} questions, by {by}", once])),
         "Final decisions": _people(opinions, final=True),
         "Agreement": "; ".join(_agreement(items, opinions)) or "no question has two opinions",
         "Rules": revision.RULE + (f" One that is rated below {keep_from} of 10 goes." if keep_from is not None else ""),
@@ -89,7 +90,7 @@ def revise(
     table_files.write(table.declaration, toml, note=writing.NOTE.replace("import", "read revise"))
     return "\n".join(
         [
-            *filter(None, [once]),
+            *([f"! reviewed: {once}"] if once else []),
             f"wrote {toml}: {said} ({counted})",
             *(f"  {line}" for line in writing.commands(toml)[:2]),
         ]
