@@ -105,7 +105,7 @@ PLAN = 'name = "Study"\nbenchmarks = ["phantom"]\nreaders = ["R1", "R2"]\n'
         (PLAN.replace('"R2"', '"../R2"'), "other characters than letters"),
         (PLAN.replace('"R2"', r'"R\u0000"'), "other characters than letters|not TOML"),
         (PLAN.replace('"R1", "R2"', ""), "at least 1|length >= 1"),
-        (PLAN + "overlap = 3\n", "overlap = 3: there are 2 readers; write a number from 1 to 2, or"),
+        (PLAN + "overlap = 3\n", "overlap = 3: write a number of readers from 1 to 2, or"),
         (PLAN + "overlap = 0\n", "overlap"),
         (PLAN + "siting = 3\n", "no key 'siting'.*Did you mean 'sitting'?"),
         (PLAN + 'task = "answr"\n', "Did you mean 'answer'?"),
@@ -133,7 +133,7 @@ def test_codes_are_taken(tmp_path: Path, code: str) -> None:
 def test_a_reader_without_a_question_is_refused() -> None:
     plan = study_plan.ReadingPlan(name="s", benchmarks=["b"], readers=list(READERS), overlap=1)
     items = [Item(f"s{n}", "b", "judgment") for n in range(3)]
-    with pytest.raises(UsageError, match="no question is left for these readers; ask more questions"):
+    with pytest.raises(UsageError, match="no question is left for R1, R2: ask more"):
         study_plan.record_of(plan, ["b"], items, {"b": "digest"})
 
 
@@ -141,6 +141,20 @@ def test_questions_of_one_image_are_refused() -> None:
     plan = study_plan.ReadingPlan(name="s", benchmarks=["b"], readers=["R1"])
     items = [Item(f"s{n}", "b", "judgment", images=(image(n // 3),)) for n in range(4)]
     with pytest.raises(
-        UsageError, match=r"R1 has 4 questions, 3 of which share an image or a pair.* ask more questions"
+        UsageError, match=r"3 of the 4 questions of reader R1 share an image or a pair.* ask more questions"
     ):
         study_plan.record_of(plan, ["b"], items, {"b": "digest"})
+
+
+def test_codes_need_the_keys() -> None:
+    """Whoever guesses the ids of a data set cannot find their codes: the halves of a pair would be known by them."""
+    plan = study_plan.ReadingPlan(name="Study", benchmarks=["b"], readers=["R1"])
+    codes = [
+        set(study_plan.record_of(plan, ["b"], items, {"b": "0" * 64}).questions)
+        for items in (
+            [Item(f"s{n}", "b", "judgment", answers=(key,)) for n, key in enumerate(keys)]
+            for keys in ("yyn", "yyn", "yyy")
+        )
+    ]
+    assert codes[0] == codes[1]
+    assert not codes[0] & codes[2]

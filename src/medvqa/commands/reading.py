@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import files
+from medvqa import files, printing
 from medvqa.figures import counted
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.readings import foreign, reading_file, study_plan
@@ -43,10 +43,13 @@ def write_study(
         raise UsageError(f"{path}: {error}") from None
     with files.writing(str(folder)):
         before = study_plan.stored(folder)
-        _make_room(folder, before, record)
+        _check_room(folder, before, record)
+        private.make_private(folder)
         by_id = {(item.benchmark, item.id): item for item in items}
         sizes = reader_pages.write(folder, plan, record, by_id, public, opinions, show)
         files.replace(folder / RECORD, msgspec.json.encode(record), mode=0o600)
+        for former in () if before is None else before.orders.keys() - record.orders.keys():
+            (folder / f"{former}.html").unlink(missing_ok=True)
     return _written(plan, record, folder, sizes, [name for name in public if not public[name]])
 
 
@@ -58,11 +61,8 @@ def _selected(plan: ReadingPlan, loaded: Loaded, path: Path) -> list[Item]:
         selecting.check_dimensions("select", expression.dimensions, everything)
     items: list[Item] = []
     for benchmark, own in loaded:
-        chosen = selecting.matching(own, expression)
-        if plan.limit is not None:
-            dimension = next(iter(benchmark.dimensions), None)
-            chosen = selection.stratified(chosen, plan.limit, dimension=dimension)
-        items += chosen
+        chosen, dimension = selecting.matching(own, expression), next(iter(benchmark.dimensions), None)
+        items += chosen if plan.limit is None else selection.stratified(chosen, plan.limit, dimension=dimension)
     if not items:
         raise UsageError(f"{path}: no question is selected; change select or limit")
     return items
@@ -85,19 +85,18 @@ def _to_decide(plan: ReadingPlan, items: Sequence[Item], path: Path) -> tuple[Se
     return left, {key: revision.said(own) for key, own in by_item.items()}
 
 
-def _make_room(folder: Path, before: StudyRecord | None, record: StudyRecord) -> None:
-    """Make the folder, without pages of an earlier plan (OSError); UsageError if it has readings of that plan."""
-    private.make_private(folder)
-    if before is None or before.study.plan == record.study.plan:
-        return
+def _check_room(folder: Path, before: StudyRecord | None, record: StudyRecord) -> None:
+    """UsageError if the folder has readings of another plan, or images that no plan has put there."""
+    images = folder / pictures.FOLDER
+    if before is None and images.exists():
+        raise UsageError(f"{images} is there, and of no study: name another folder with -o FOLDER")
     received = [folder / JOINED, *sorted((folder / RECEIVED).glob("*.jsonl"))]
-    if there := next((path for path in received if path.exists()), None):
+    there = next((path for path in received if path.exists()), None)
+    if before is not None and before.study.plan != record.study.plan and there is not None:
         raise UsageError(
             f"{folder}: the plan or its questions have changed, and {there} has readings of the earlier ones; name "
             "another folder with -o FOLDER, or undo the change"
         )
-    for reader in before.orders:
-        (folder / f"{reader}.html").unlink(missing_ok=True)
 
 
 def _written(
@@ -105,26 +104,22 @@ def _written(
 ) -> str:
     """Return what a study folder holds, and what to do next."""
     whose = "every reader" if plan.overlap == "all" else counted(plan.overlap, "readers")
-    lines = [f"wrote {folder}: {len(record.questions):,} questions, each for {whose}"]
+    lines = [f"wrote {folder}: {counted(len(record.questions), 'questions')}, each for {whose}"]
     for reader, order in record.orders.items():
-        lines.append(
-            f"  {folder / f'{reader}.html'}: {len(order):,} questions, {counted(order[-1][1], 'sittings')}, "
-            f"{sizes[reader] / 1e6:.1f} MB of images"
-        )
+        work = f"{counted(len(order), 'questions')}, {counted(order[-1][1], 'sittings')}"
+        lines.append(f"  {folder / f'{reader}.html'}: {work}, {sizes[reader] / 1e6:.1f} MB of images")
     if (folder / pictures.FOLDER).exists():
         lines.append(f"  images are files in {folder / pictures.FOLDER}: send that folder with each page")
     if plan.margin is not None:
-        lines.append(f"fixed before the first reading: {len(plan.readers)} readers, a margin of {plan.margin:g} points")
+        readers = counted(len(plan.readers), "readers")
+        lines.append(f"fixed before the first reading: {readers}, a margin of {plan.margin:g} points")
     if hidden:
         lines.append(
-            f"the pages hold images of data that are not declared public ({', '.join(hidden)}): only you can read the "
-            "files; pass each to its reader alone"
+            f"not declared public ({', '.join(hidden)}): only you can read the files; pass each to its reader alone"
         )
     named = shlex.quote(str(folder))
-    lines += [
-        f"Next: send each reader the page, or serve them on this machine by medvqa view {named}; then",
-        f"  medvqa read import FILE... --study {named}",
-    ]
+    lines.append(f"Next: send each reader the page, or serve them on this machine by medvqa view {named}; then")
+    lines.append(f"  medvqa read import FILE... --study {named}")
     return "\n".join(lines)
 
 
@@ -152,6 +147,7 @@ def import_files(paths: Sequence[Path], study: Path | None, output: Path | None)
     if record is not None:
         about = record.study
     target = output or (folder / JOINED if folder is not None else Path(JOINED))
+    _check_kept(target, lines)
     with files.writing(str(target)):
         files.replace(target, reading_file.encode(about, lines), mode=0o600)
     counts = Counter(line.reader for line in lines)
@@ -163,6 +159,19 @@ def import_files(paths: Sequence[Path], study: Path | None, output: Path | None)
             f"Next: {_next(about, record, target)}",
         ]
     )
+
+
+def _check_kept(target: Path, lines: reading_file.Lines) -> None:
+    """UsageError if a file of readings would lose some by being replaced."""
+    if not target.exists():
+        return
+    now = {(line.reader, line.benchmark, line.item) for line in lines}
+    _, before = foreign.read_any(target)
+    if lost := sorted({line.reader for line in before if (line.reader, line.benchmark, line.item) not in now}):
+        raise UsageError(
+            f"{target} has readings of {printing.some(lost, 100)} that the named files lack: name it too, medvqa read "
+            f"import {target} FILE..., or another file with -o"
+        )
 
 
 def _expanded(path: Path) -> list[Path]:

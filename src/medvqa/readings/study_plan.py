@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -54,6 +55,11 @@ class ReadingPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     keep_from: Annotated[int, msgspec.Meta(ge=1, le=10)] | None = None
     """As --keep-from of `medvqa read revise`: a lower rating asks for removal."""
 
+    @property
+    def number(self) -> int:
+        """Readers of each question."""
+        return len(self.readers) if self.overlap == "all" else self.overlap
+
 
 class StudyRecord(msgspec.Struct, frozen=True):
     """study.json: the study, the code of each question, and each reader's codes in order with their sittings.
@@ -71,17 +77,13 @@ class StudyRecord(msgspec.Struct, frozen=True):
 def read_plan(path: Path) -> ReadingPlan:
     """Return the plan in a file (UsageError)."""
     plan = decode.decode(path, ReadingPlan)
-    for code in plan.readers:
-        if problem := _problem(code):
-            raise UsageError(printing.line(f"{path}: readers: {problem}; write codes such as R1, R2"))
+    if problem := next(filter(None, map(_problem, plan.readers)), ""):
+        raise UsageError(f"{path}: readers: {problem}; write codes such as R1, R2")
     folded = [code.casefold() for code in plan.readers]
     if twice := next((code for code in plan.readers if folded.count(code.casefold()) > 1), None):
         raise UsageError(f"{path}: readers: {twice} is there twice; each reader needs a code of their own")
-    if plan.overlap != "all" and plan.overlap > len(plan.readers):
-        raise UsageError(
-            f"{path}: overlap = {plan.overlap}: there are {len(plan.readers)} readers; write a number from 1 to "
-            f'{len(plan.readers)}, or overlap = "all"'
-        )
+    if (overlap := plan.number) > (most := len(plan.readers)):
+        raise UsageError(f'{path}: overlap = {overlap}: write a number of readers from 1 to {most}, or overlap = "all"')
     if plan.opinions and plan.task != "review":
         raise UsageError(f'{path}: opinions belong to a final decision: write task = "review", or leave them out')
     return plan
@@ -104,26 +106,23 @@ def record_of(
     plan: ReadingPlan, benchmarks: Sequence[str], items: Sequence[Item], digests: Mapping[str, str]
 ) -> StudyRecord:
     """Assign the questions of a plan; `digests` are those of benchmarks, by name (UsageError)."""
-    overlap = len(plan.readers) if plan.overlap == "all" else plan.overlap
-    assigned = assigning.assign(items, plan.readers, overlap, plan.seed)
+    assigned = assigning.assign(items, plan.readers, plan.number, plan.seed)
     if idle := [reader for reader, places in assigned.items() if not places]:
         raise UsageError(
-            f"{printing.some(idle, 100)}: no question is left for these readers; ask more questions (limit, select), "
-            "raise overlap, or name fewer readers"
+            f"no question is left for {printing.some(idle, 100)}: ask more, raise overlap, or name fewer readers"
         )
-    codes = [_code(plan, digests[item.benchmark], item) for item in items]
-    orders = {
-        reader: [
-            (codes[place], sitting)
-            for place, sitting in assigning.ordered(items, places, plan.sitting, plan.seed, reader)
-        ]
-        for reader, places in assigned.items()
-    }
+    # Nobody without the keys can compute the code of an id that was guessed.
+    secret = _digest((plan.seed, plan.name, digests, [(item.benchmark, item.id, item.answers) for item in items]))
+    codes = [f"q-{_digest((secret, item.benchmark, item.id))[:16]}" for item in items]
+    orders = {}
+    for reader, places in assigned.items():
+        order = assigning.ordered(items, places, plan.sitting, plan.seed, reader)
+        orders[reader] = [(codes[place], sitting) for place, sitting in order]
     questions = {code: (item.benchmark, item.id) for code, item in zip(codes, items, strict=True)}
     study = ReaderStudy(
         task=plan.task,
         name=plan.name,
-        plan=hashlib.sha256(msgspec.json.encode((plan, digests, orders), order="deterministic")).hexdigest(),
+        plan=_digest((plan, digests, orders)),
         benchmarks=dict(digests),
         readers=tuple(plan.readers),
         assigned={reader: len(order) for reader, order in orders.items()},
@@ -132,9 +131,8 @@ def record_of(
     return StudyRecord(study, list(benchmarks), questions, orders)
 
 
-def _code(plan: ReadingPlan, digest: str, item: Item) -> str:
-    content = "\0".join((str(plan.seed), plan.name, digest, item.benchmark, item.id))
-    return f"q-{hashlib.sha256(content.encode(errors='surrogatepass')).hexdigest()[:16]}"
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(msgspec.to_builtins(value), sort_keys=True).encode()).hexdigest()
 
 
 def stored(folder: Path) -> StudyRecord | None:
@@ -157,7 +155,7 @@ def by_ids(
     """
     if file.plan not in ("", record.study.plan):
         raise DataError(f"{name}: its readings are of another plan than {RECORD}: name its study folder by --study")
-    codes: dict[tuple[str, str], str] = {}
+    codes = dict[tuple[str, str], str]()
     for code, (benchmark, id) in record.questions.items():
         codes |= {(benchmark, id): code, (benchmark, code): code, ("", code): code}
         if len(record.study.benchmarks) == 1:
@@ -165,16 +163,14 @@ def by_ids(
     read_by = {reader: {code for code, _ in order} for reader, order in record.orders.items()}
     translated: list[ReaderAnswer | Opinion] = []
     for line in lines:
-        own = read_by.get(line.reader)
-        if own is None:
+        if line.reader not in read_by:
             known = decode.did_you_mean(line.reader, read_by)
             raise DataError(f"{name}: no reader {decode.shown(line.reader)} is planned{known}")
-        if (line.benchmark, line.item) not in codes:
-            of = f" of {line.benchmark}" if line.benchmark else ""
-            raise DataError(f"{name}: the study has no question {of_data(decode.shown(line.item))}{printing.line(of)}")
-        code = codes[line.benchmark, line.item]
+        if (code := codes.get((line.benchmark, line.item))) is None:
+            of = f" of {printing.line(line.benchmark)}" if line.benchmark else ""
+            raise DataError(f"{name}: the study has no question {of_data(decode.shown(line.item))}{of}")
         benchmark, id = record.questions[code]
-        if code not in own:
+        if code not in read_by[line.reader]:
             raise DataError(f"{name}: question {of_data(decode.shown(id))} is not assigned to {line.reader}")
         translated.append(msgspec.structs.replace(line, benchmark=benchmark, item=id))
     return translated
