@@ -15,8 +15,9 @@ from medvqa.items import Benchmark, Item, UsageError
 from medvqa.readings import foreign, reading_file, study_plan
 from medvqa.readings.reading_file import Opinion, ReaderStudy
 from medvqa.readings.study_plan import JOINED, RECEIVED, RECORD, ReadingPlan, StudyRecord
-from medvqa.records import private, run_folder
-from medvqa.report.bundle import pictures
+from medvqa.records import run_folder
+from medvqa.records.private import make_private
+from medvqa.report.bundle.pictures import FOLDER
 from medvqa.report.html import reader_pages
 from medvqa.session import selecting
 from medvqa.tags import selection
@@ -31,63 +32,59 @@ def write_study(
 ) -> str:
     """Write the study folder of a plan, and return what it holds; the same plan gives the same files.
 
-    `path`: the file of the plan. `benchmarks`: as to type. UsageError for a plan that cannot be fulfilled, and if the
-    folder has readings of another one.
+    `path`: the file of the plan. `benchmarks`: as to type. UsageError for a plan that cannot be fulfilled.
     """
-    items, opinions = _to_decide(plan, _selected(plan, loaded, path), path)
     digests = {benchmark.name: run_folder.data_digest(own) for benchmark, own in loaded}
-    public = {benchmark.name: benchmark.public for benchmark, _ in loaded}
+    private = [benchmark.name for benchmark, _ in loaded if not benchmark.public]
     try:
+        items, opinions = _to_decide(plan, _selected(plan, loaded), path.parent)
         record = study_plan.record_of(plan, benchmarks, items, digests)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     with files.writing(str(folder)):
         before = study_plan.stored(folder)
         _check_room(folder, before, record)
-        private.make_private(folder)
-        by_id = {(item.benchmark, item.id): item for item in items}
-        sizes = reader_pages.write(folder, plan, record, by_id, public, opinions, show)
+        make_private(folder)
+        reader_pages.write(folder, plan, record, items, private, opinions, show)
         files.replace(folder / RECORD, msgspec.json.encode(record), mode=0o600)
         for former in () if before is None else before.orders.keys() - record.orders.keys():
             (folder / f"{former}.html").unlink(missing_ok=True)
-    return _written(plan, record, folder, sizes, [name for name in public if not public[name]])
+    return _written(plan, record, folder, private)
 
 
-def _selected(plan: ReadingPlan, loaded: Loaded, path: Path) -> list[Item]:
+def _selected(plan: ReadingPlan, loaded: Loaded) -> list[Item]:
     """Return the questions that a plan selects, as a run does by --select and --limit (UsageError)."""
-    everything = [item for _, own in loaded for item in own]
     expression = Expression.parse(plan.select) if plan.select else None
     if expression is not None:
-        selecting.check_dimensions("select", expression.dimensions, everything)
+        selecting.check_dimensions("select", expression.dimensions, [item for _, own in loaded for item in own])
     items: list[Item] = []
     for benchmark, own in loaded:
         chosen, dimension = selecting.matching(own, expression), next(iter(benchmark.dimensions), None)
         items += chosen if plan.limit is None else selection.stratified(chosen, plan.limit, dimension=dimension)
     if not items:
-        raise UsageError(f"{path}: no question is selected; change select or limit")
+        raise UsageError("no question is selected; change select or limit")
     return items
 
 
-def _to_decide(plan: ReadingPlan, items: Sequence[Item], path: Path) -> tuple[Sequence[Item], reader_pages.Opinions]:
+def _to_decide(plan: ReadingPlan, items: list[Item], folder: Path) -> tuple[list[Item], reader_pages.Opinions]:
     """Return the questions without agreement, and what was said of them; without opinions, all (UsageError)."""
     if not plan.opinions:
         return items, {}
     from medvqa.readings import revision
 
-    _, lines = foreign.read_any(path.parent / plan.opinions)
     by_item: defaultdict[tuple[str, str], list[Opinion]] = defaultdict(list)
-    for line in lines:
+    for line in foreign.read_any(folder / plan.opinions)[1]:
         if isinstance(line, Opinion):
             by_item[line.benchmark, line.item].append(line)
     left = [item for item in items if revision.undecided([item], by_item[item.benchmark, item.id], plan.keep_from)]
     if not left:
-        raise UsageError(f"{path}: the reviewers agree on every question: type medvqa read revise {plan.opinions}")
+        raise UsageError(f"the reviewers agree on every question: type medvqa read revise {plan.opinions}")
     return left, {key: revision.said(own) for key, own in by_item.items()}
 
 
 def _check_room(folder: Path, before: StudyRecord | None, record: StudyRecord) -> None:
     """UsageError if the folder has readings of another plan, or images that no plan has put there."""
-    images = folder / pictures.FOLDER
+    images = folder / FOLDER
     if before is None and images.exists():
         raise UsageError(f"{images} is there, and of no study: name another folder with -o FOLDER")
     received = [folder / JOINED, *sorted((folder / RECEIVED).glob("*.jsonl"))]
@@ -99,23 +96,21 @@ def _check_room(folder: Path, before: StudyRecord | None, record: StudyRecord) -
         )
 
 
-def _written(
-    plan: ReadingPlan, record: StudyRecord, folder: Path, sizes: Mapping[str, int], hidden: Sequence[str]
-) -> str:
+def _written(plan: ReadingPlan, record: StudyRecord, folder: Path, private: Sequence[str]) -> str:
     """Return what a study folder holds, and what to do next."""
     whose = "every reader" if plan.overlap == "all" else counted(plan.overlap, "readers")
     lines = [f"wrote {folder}: {counted(len(record.questions), 'questions')}, each for {whose}"]
     for reader, order in record.orders.items():
         work = f"{counted(len(order), 'questions')}, {counted(order[-1][1], 'sittings')}"
-        lines.append(f"  {folder / f'{reader}.html'}: {work}, {sizes[reader] / 1e6:.1f} MB of images")
-    if (folder / pictures.FOLDER).exists():
-        lines.append(f"  images are files in {folder / pictures.FOLDER}: send that folder with each page")
+        lines.append(f"  {folder / f'{reader}.html'}: {work}")
+    if (folder / FOLDER).exists():
+        lines.append(f"  images are files in {folder / FOLDER}: send that folder with each page")
     if plan.margin is not None:
         readers = counted(len(plan.readers), "readers")
         lines.append(f"fixed before the first reading: {readers}, a margin of {plan.margin:g} points")
-    if hidden:
+    if private:
         lines.append(
-            f"not declared public ({', '.join(hidden)}): only you can read the files; pass each to its reader alone"
+            f"not declared public ({', '.join(private)}): only you can read the files; give each to its reader"
         )
     named = shlex.quote(str(folder))
     lines.append(f"Next: send each reader the page, or serve them on this machine by medvqa view {named}; then")
