@@ -1,5 +1,6 @@
 """`medvqa read`: pages of readers from a plan, what they hide, and readings that come back."""
 
+import hashlib
 import http.client
 import json
 import re
@@ -345,6 +346,25 @@ def test_a_question_of_another_reader_is_refused(clinic: Path, capsys: pytest.Ca
     (clinic / "plan" / "bad.jsonl").write_bytes(export(clinic, "R1", 1, item=code))
     assert main(["read", "import", "plan/bad.jsonl"]) == 4
     assert "is not assigned to R1" in capsys.readouterr().err
+    ids = "".join(f"{id},R2,B\n" for _, id in record.questions.values())
+    (clinic / "all.csv").write_text(f"id,reader,response\n{ids}none,R2,B\n")
+    assert main(["read", "import", "all.csv", "--study=plan"]) == 4
+    assert "all.csv: 9 of 25 readings are wrong; the first: question '" in capsys.readouterr().err
+
+
+def test_readers_of_groups_have_files_and_come_back(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (clinic / "plan.toml").write_text(PLAN.replace('"R1", "R2", "R3"', '"primary/R1", "senior/R1"'))
+    assert main(["read", "plan.toml"]) == 0
+    assert {path.name for path in (clinic / "plan").glob("*.html")} == {"primary-R1.html", "senior-R1.html"}
+    head = page_of(clinic, "senior-R1").block("head")
+    assert head["study"]["reader"] == "senior/R1"
+    own = {"reader": "senior/R1", "benchmark": "clinic", "item": head["tasks"][0]["item"], "response": "B"}
+    content = f"{json.dumps(head['study'])}\n{json.dumps(own)}\n".encode()
+    studies = pytest.importorskip("medvqa.view.studies")
+    studies.save(clinic / "plan", record_of(clinic), "senior/R1", content, hashlib.sha256(b"").hexdigest()[:32])
+    assert main(["read", "import", "plan"]) == 0
+    assert "senior/R1: 1 of 24 questions" in capsys.readouterr().out
+    assert (clinic / "plan" / "received" / "senior-R1.jsonl").exists()
 
 
 @pytest.mark.parametrize(

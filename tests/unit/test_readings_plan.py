@@ -97,7 +97,11 @@ PLAN = 'name = "Study"\nbenchmarks = ["phantom"]\nreaders = ["R1", "R2"]\n'
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (PLAN.replace('"R2"', '"r1"'), "readers: R1 is there twice"),
+        (PLAN.replace('"R2"', '"r1"'), "readers: R1 and r1 give one name of files: write codes that differ"),
+        (PLAN.replace('"R1", "R2"', '"senior/R1", "Senior-R1"'), "senior/R1 and Senior-R1 give one name of files"),
+        (PLAN.replace('"R2"', '"a/b/c"'), "other characters than letters"),
+        (PLAN.replace('"R2"', '"a/.."'), "other characters than letters"),
+        (PLAN.replace('"R2"', '"senior/Petermann"'), "a code looks like the name of a person"),
         (PLAN.replace('"R2"', '"a.meier@klinik.de"'), "a code looks like an e-mail address; write codes such as R1"),
         (PLAN.replace('"R2"', '"Petermann"'), "a code looks like the name of a person"),
         (PLAN.replace('"R2"', '"petermann_u"'), "a code looks like the name of a person"),
@@ -123,7 +127,9 @@ def test_a_wrong_plan_is_refused(tmp_path: Path, text: str, said: str) -> None:
     assert not re.search("(?i)petermann|meier", str(error.value))
 
 
-@pytest.mark.parametrize("code", ["R3", "a", "senior1", "Reader-3", "MD01", "S2_b", "resident"])
+@pytest.mark.parametrize(
+    "code", ["R3", "a", "senior1", "Reader-3", "MD01", "S2_b", "resident", "senior/R1", "primary/2"]
+)
 def test_codes_are_taken(tmp_path: Path, code: str) -> None:
     path = tmp_path / "plan.toml"
     path.write_text(PLAN.replace('"R2"', f'"{code}"'))

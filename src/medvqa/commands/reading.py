@@ -48,7 +48,7 @@ def write_study(
         reader_pages.write(folder, plan, record, items, private, opinions, show)
         files.replace(folder / RECORD, msgspec.json.encode(record), mode=0o600)
         for former in () if before is None else before.orders.keys() - record.orders.keys():
-            (folder / f"{former}.html").unlink(missing_ok=True)
+            (folder / study_plan.file_name(former, ".html")).unlink(missing_ok=True)
     return _written(plan, record, folder, private)
 
 
@@ -102,7 +102,7 @@ def _written(plan: ReadingPlan, record: StudyRecord, folder: Path, private: Sequ
     lines = [f"wrote {folder}: {counted(len(record.questions), 'questions')}, each for {whose}"]
     for reader, order in record.orders.items():
         work = f"{counted(len(order), 'questions')}, {counted(order[-1][1], 'sittings')}"
-        lines.append(f"  {folder / f'{reader}.html'}: {work}")
+        lines.append(f"  {folder / study_plan.file_name(reader, '.html')}: {work}")
     if (folder / FOLDER).exists():
         lines.append(f"  images are files in {folder / FOLDER}: send that folder with each page")
     if plan.margin is not None:

@@ -21,7 +21,8 @@ RECORD, JOINED, RECEIVED = "study.json", "readings.jsonl", "received"
 """Files and a folder of a study folder."""
 LARGEST = 2**27
 """Bytes of study.json."""
-_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+_CODE = re.compile(r"(?=.{1,40}$)[A-Za-z][A-Za-z0-9_-]*(?:/[A-Za-z0-9][A-Za-z0-9_-]*)?")
+"""R1, or with a group senior/R1."""
 _USUAL = re.compile(r"(?i)(?:reader|reviewer|senior|junior|primary|resident|fellow|expert|final|radiologist|physician)")
 
 
@@ -32,7 +33,7 @@ class ReadingPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     benchmarks: Annotated[list[str], msgspec.Meta(min_length=1)]
     """Names, or TOML files as --benchmark takes them; a relative path starts at the plan's folder."""
     readers: Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_READERS)]
-    """Codes."""
+    """Codes, such as R1, or senior/R1 with the reader's group."""
     task: Task = "answer"
     limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """The most questions of each benchmark, with whole pairs."""
@@ -79,9 +80,9 @@ def read_plan(path: Path) -> ReadingPlan:
     plan = decode.decode(path, ReadingPlan)
     if problem := next(filter(None, map(_problem, plan.readers)), ""):
         raise UsageError(f"{path}: readers: {problem}; write codes such as R1, R2")
-    folded = [code.casefold() for code in plan.readers]
-    if twice := next((code for code in plan.readers if folded.count(code.casefold()) > 1), None):
-        raise UsageError(f"{path}: readers: {twice} is there twice; each reader needs a code of their own")
+    names = [file_name(code, "").casefold() for code in plan.readers]
+    if twice := [code for code, name in zip(plan.readers, names, strict=True) if names.count(name) > 1]:
+        raise UsageError(f"{path}: readers: {' and '.join(twice[:2])} give one name of files: write codes that differ")
     if (overlap := plan.number) > (most := len(plan.readers)):
         raise UsageError(f'{path}: overlap = {overlap}: write a number of readers from 1 to {most}, or overlap = "all"')
     if plan.opinions and plan.task != "review":
@@ -95,7 +96,9 @@ def _problem(code: str) -> str:
     if "@" in code:
         return "a code looks like an e-mail address"
     if _CODE.fullmatch(code) is None:
-        return "a code has other characters than letters, digits, - and _ (at most 40, the first a letter)"
+        return (
+            "a code has other characters than letters, digits, - and _, and a / after a group (40, the first a letter)"
+        )
     rest = _USUAL.sub("", code)
     if people.suspected(rest) or people.suspected(rest.title()):
         return "a code looks like the name of a person, or a date"
@@ -135,6 +138,11 @@ def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(msgspec.to_builtins(value), sort_keys=True).encode()).hexdigest()
 
 
+def file_name(reader: str, suffix: str) -> str:
+    """Return the name of a reader's file."""
+    return reader.replace("/", "-") + suffix
+
+
 def stored(folder: Path) -> StudyRecord | None:
     """Return the record of a study folder, None without one (UsageError)."""
     advice = "Remove it, and type medvqa read PLAN.toml again"
@@ -148,7 +156,7 @@ def stored(folder: Path) -> StudyRecord | None:
 def by_ids(
     record: StudyRecord, file: ReaderStudy, lines: Sequence[ReaderAnswer | Opinion], name: str
 ) -> list[ReaderAnswer | Opinion]:
-    """Return the readings of a file with ids in place of codes (DataError).
+    """Return the readings of a file with ids in place of codes (DataError, which counts all wrong readings).
 
     They must be of this plan, and of questions that are assigned to their readers. Tables of other programs may have
     ids, and no benchmark if the study has one.
@@ -162,15 +170,21 @@ def by_ids(
             codes["", id] = code
     read_by = {reader: {code for code, _ in order} for reader, order in record.orders.items()}
     translated: list[ReaderAnswer | Opinion] = []
+    wrong: list[str] = []
     for line in lines:
+        code, item = codes.get((line.benchmark, line.item), ""), of_data(decode.shown(line.item))
         if line.reader not in read_by:
             known = decode.did_you_mean(line.reader, read_by)
-            raise DataError(f"{name}: no reader {decode.shown(line.reader)} is planned{known}")
-        if (code := codes.get((line.benchmark, line.item))) is None:
+            wrong.append(f"no reader {decode.shown(line.reader)} is planned{known}")
+        elif not code:
             of = f" of {printing.line(line.benchmark)}" if line.benchmark else ""
-            raise DataError(f"{name}: the study has no question {of_data(decode.shown(line.item))}{of}")
-        benchmark, id = record.questions[code]
-        if code not in read_by[line.reader]:
-            raise DataError(f"{name}: question {of_data(decode.shown(id))} is not assigned to {line.reader}")
-        translated.append(msgspec.structs.replace(line, benchmark=benchmark, item=id))
+            wrong.append(f"the study has no question {item}{of}, which {line.reader} answers")
+        elif code not in read_by[line.reader]:
+            wrong.append(f"question {item} is not assigned to {line.reader}")
+        else:
+            benchmark, id = record.questions[code]
+            translated.append(msgspec.structs.replace(line, benchmark=benchmark, item=id))
+    if wrong:
+        of = f"{len(wrong):,} of {len(lines):,} readings are wrong; the first: " if len(wrong) > 1 else ""
+        raise DataError(f"{name}: {of}{wrong[0]}")
     return translated

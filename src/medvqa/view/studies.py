@@ -23,7 +23,7 @@ from starlette.staticfiles import StaticFiles
 from medvqa import files
 from medvqa.items import DataError
 from medvqa.readings import reading_file
-from medvqa.readings.study_plan import RECEIVED, StudyRecord
+from medvqa.readings.study_plan import RECEIVED, StudyRecord, file_name
 from medvqa.report.bundle.pictures import FOLDER
 from medvqa.report.html import page
 from medvqa.view.app import PROBLEMS, READING, Threads
@@ -45,7 +45,8 @@ def application(folder: Path, record: StudyRecord) -> Starlette:
     threads = Threads(READING)
 
     async def own_page(request: Request) -> Response:
-        file = await threads.run(lambda: files.reading(folder / f"{request.scope[HOLDER]}.html", follow=False))
+        name = file_name(request.scope[HOLDER], ".html")
+        file = await threads.run(lambda: files.reading(folder / name, follow=False))
         return StreamingResponse(_pieces(file), media_type="text/html")
 
     async def icon(request: Request) -> Response:
@@ -94,7 +95,7 @@ def save(folder: Path, record: StudyRecord, reader: str, content: bytes, etag: s
 
 
 def _path(folder: Path, reader: str) -> Path:
-    return folder / RECEIVED / f"{reader}.jsonl"
+    return folder / RECEIVED / file_name(reader, ".jsonl")
 
 
 def _pieces(file: BufferedReader) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ import msgspec
 from medvqa import __version__, files, printing
 from medvqa.items import CHOICE_KINDS, DataError, Image, Item, of_data, withholding
 from medvqa.readings.reading_file import first_line
-from medvqa.readings.study_plan import ReadingPlan, StudyRecord
+from medvqa.readings.study_plan import ReadingPlan, StudyRecord, file_name
 from medvqa.report.bundle import picture_files
 from medvqa.report.bundle.head import VERSION
 from medvqa.report.bundle.images import ImageHead
@@ -71,7 +71,7 @@ def write(
             )
             blocks = {"head": encode(head)} | {name: (scratch / name).read_bytes() for name in own if not beside}
             drawn = page.draw(f"{plan.name} · {reader}", blocks, folder=beside, saves=True)
-            files.replace(folder / f"{reader}.html", drawn, mode=0o600)
+            files.replace(folder / file_name(reader, ".html"), drawn, mode=0o600)
         shutil.rmtree(folder / FOLDER, ignore_errors=True)
         if beside:
             (scratch / FOLDER).rename(folder / FOLDER)
