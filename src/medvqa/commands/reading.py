@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,18 +27,18 @@ Loaded = Sequence[tuple[Benchmark, Sequence[Item]]]
 """Benchmarks, each with all its questions."""
 
 
-def write_study(
-    plan: ReadingPlan, path: Path, loaded: Loaded, benchmarks: Sequence[str], folder: Path, show: reader_pages.Show
-) -> str:
+def write_study(plan: ReadingPlan, path: Path, loaded: Loaded, folder: Path, show: Callable[[int, int], None]) -> str:
     """Write the study folder of a plan, and return what it holds; the same plan gives the same files.
 
-    `path`: the file of the plan. `benchmarks`: as to type. UsageError for a plan that cannot be fulfilled.
+    `path`: that of the plan. `show` gets the number of drawn images, and of all. UsageError for a plan that cannot be
+    fulfilled.
     """
     digests = {benchmark.name: run_folder.data_digest(own) for benchmark, own in loaded}
+    typed = [each.name if each.declared is None else each.declared.path for each, _ in loaded]
     private = [benchmark.name for benchmark, _ in loaded if not benchmark.public]
     try:
         items, opinions = _to_decide(plan, _selected(plan, loaded), path.parent)
-        record = study_plan.record_of(plan, benchmarks, items, digests)
+        record = study_plan.record_of(plan, typed, items, digests)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     with files.writing(str(folder)):

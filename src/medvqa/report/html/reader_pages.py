@@ -26,8 +26,6 @@ from medvqa.report.html import page
 
 LARGEST = 150_000_000
 """Bytes of images inside a page; if one has more, those of all pages are files in a folder beside them."""
-Show = Callable[[int, int], None]
-"""Is called with the number of images that are drawn, and of all."""
 Opinions = Mapping[tuple[str, str], tuple[str, ...]]
 """What reviewers said of a question, by its benchmark and id."""
 
@@ -39,7 +37,7 @@ def write(
     items: Iterable[Item],
     private: Container[str],
     opinions: Opinions,
-    show: Show,
+    show: Callable[[int, int], None],
 ) -> None:
     """Write the page of each reader, readable by its owner alone (DataError, OSError).
 
@@ -93,7 +91,9 @@ def _task(
     )
 
 
-def _drawn(folder: Path, items: Iterable[Item], private: Container[str], show: Show) -> dict[Image, ImageHead]:
+def _drawn(
+    folder: Path, items: Iterable[Item], private: Container[str], show: Callable[[int, int], None]
+) -> dict[Image, ImageHead]:
     """Write the images of items into a folder, as the model gets them; return their heads, without names."""
     of = {image: item.benchmark for item in items for image in item.images}
     heads = {}
