@@ -82,10 +82,9 @@ def kin_of(items: Sequence[Item]) -> list[int]:
 
 def _units(items: Sequence[Item]) -> list[list[int]]:
     """Return the places of items that one reader reads together: pairs, and single items."""
-    units: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
+    units: defaultdict[tuple[str, str | None, str], list[int]] = defaultdict(list)
     for place, item in enumerate(items):
-        single = item.pair_id is None
-        units[item.benchmark, "item" if single else "pair", item.pair_id or item.id].append(place)
+        units[item.benchmark, item.pair_id, item.id if item.pair_id is None else ""].append(place)
     return list(units.values())
 
 

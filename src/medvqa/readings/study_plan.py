@@ -19,8 +19,6 @@ from medvqa.tables import people
 
 RECORD, JOINED, RECEIVED = "study.json", "readings.jsonl", "received"
 """Files and a folder of a study folder."""
-LARGEST = 2**27
-"""Bytes of study.json."""
 _CODE = re.compile(r"(?=.{1,40}$)[A-Za-z][A-Za-z0-9_-]*(?:/[A-Za-z0-9][A-Za-z0-9_-]*)?")
 """R1, or with a group senior/R1."""
 _USUAL = re.compile(r"(?i)(?:reader|reviewer|senior|junior|primary|resident|fellow|expert|final|radiologist|physician)")
@@ -91,8 +89,7 @@ def read_plan(path: Path) -> ReadingPlan:
 
 
 def _problem(code: str) -> str:
-    """Return what is wrong with the code of a reader, "" for nothing."""
-    # The text itself may be the name of a person: no message repeats it.
+    """Return what is wrong with the code of a reader, "" for nothing; not the text, which may be a person's name."""
     if "@" in code:
         return "a code looks like an e-mail address"
     if _CODE.fullmatch(code) is None:
@@ -146,7 +143,7 @@ def file_name(reader: str, suffix: str) -> str:
 def stored(folder: Path) -> StudyRecord | None:
     """Return the record of a study folder, None without one (UsageError)."""
     advice = "Remove it, and type medvqa read PLAN.toml again"
-    record = decode.stored(folder / RECORD, StudyRecord, LARGEST, advice)
+    record = decode.stored(folder / RECORD, StudyRecord, 2**27, advice)
     # Names of files are made of codes.
     if record is not None and not all(map(_CODE.fullmatch, record.orders)):
         raise UsageError(printing.line(f"{folder / RECORD} has codes that no plan may have. {advice}"))
