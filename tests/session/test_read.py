@@ -1,5 +1,6 @@
 """`medvqa read`: pages of readers from a plan, what they hide, and readings that come back."""
 
+import hashlib
 import http.client
 import json
 import re
@@ -345,6 +346,25 @@ def test_a_question_of_another_reader_is_refused(clinic: Path, capsys: pytest.Ca
     (clinic / "plan" / "bad.jsonl").write_bytes(export(clinic, "R1", 1, item=code))
     assert main(["read", "import", "plan/bad.jsonl"]) == 4
     assert "is not assigned to R1" in capsys.readouterr().err
+    ids = "".join(f"{id},R2,B\n" for _, id in record.questions.values())
+    (clinic / "all.csv").write_text(f"id,reader,response\n{ids}none,R2,B\n")
+    assert main(["read", "import", "all.csv", "--study=plan"]) == 4
+    assert "all.csv: 9 of 25 readings are wrong; the first: question '" in capsys.readouterr().err
+
+
+def test_readers_of_groups_have_files_and_come_back(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (clinic / "plan.toml").write_text(PLAN.replace('"R1", "R2", "R3"', '"primary/R1", "senior/R1"'))
+    assert main(["read", "plan.toml"]) == 0
+    assert {path.name for path in (clinic / "plan").glob("*.html")} == {"primary-R1.html", "senior-R1.html"}
+    head = page_of(clinic, "senior-R1").block("head")
+    assert head["study"]["reader"] == "senior/R1"
+    own = {"reader": "senior/R1", "benchmark": "clinic", "item": head["tasks"][0]["item"], "response": "B"}
+    content = f"{json.dumps(head['study'])}\n{json.dumps(own)}\n".encode()
+    studies = pytest.importorskip("medvqa.view.studies")
+    studies.save(clinic / "plan", record_of(clinic), "senior/R1", content, hashlib.sha256(b"").hexdigest()[:32])
+    assert main(["read", "import", "plan"]) == 0
+    assert "senior/R1: 1 of 24 questions" in capsys.readouterr().out
+    assert (clinic / "plan" / "received" / "senior-R1.jsonl").exists()
 
 
 @pytest.mark.parametrize(
@@ -455,16 +475,17 @@ def test_view_serves_each_reader_one_page(clinic: Path, monkeypatch: pytest.Monk
         status, etag = one.saved(first, empty)
         assert status == 200
         assert (clinic / "plan" / "received" / "R1.jsonl").read_bytes() == first
+        assert stat.S_IMODE((clinic / "plan" / "received").stat().st_mode) == 0o700
         assert one.asked("/api/reading")[2] == first
         assert two.asked("/api/reading")[2] == b""
         assert one.saved(whole, empty)[0] == 412
         assert one.saved(whole, etag)[0] == 200
         assert one.asked("/api/reading", "PUT", whole, If_Match='""')[0] == 403  # no page of this server
         for wrong, said in (
-            (export(clinic, "R2", 2), "of another reader than R1"),
-            (first.replace(b'"reader": "R1", "ben', b'"reader": "R2", "ben'), "of another reader than R1"),
-            (re.sub(rb'"plan": "..', b'"plan": "zz', first), "another study"),
-            (export(clinic, "R1", 2, item="glioma-PAT-77-0"), "questions that this reader does not have"),
+            (export(clinic, "R2", 2), "no readings of R1"),
+            (first.replace(b'"reader": "R1", "ben', b'"reader": "R2", "ben'), "no readings of R1"),
+            (re.sub(rb'"plan": "..', b'"plan": "zz', first), "no readings of R1"),
+            (export(clinic, "R1", 2, item="glioma-PAT-77-0"), "no readings of R1"),
             (first + b"{", "line 4"),
             (b"", "empty"),
         ):
@@ -474,6 +495,52 @@ def test_view_serves_each_reader_one_page(clinic: Path, monkeypatch: pytest.Monk
         assert (clinic / "plan" / "received" / "R1.jsonl").read_bytes() == whole
         assert two.asked("/api/reading")[2] == b""
     assert main(["read", "import", "plan"]) == 0
+    assert len((clinic / "plan" / "readings.jsonl").read_text().splitlines()) == 17
+
+
+def test_a_folder_of_images_that_is_no_study_is_left_alone(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (clinic / "plan" / "images").mkdir(parents=True)
+    (clinic / "plan" / "images" / "scan.png").write_bytes(b"mine")
+    assert plan(clinic) == 4
+    assert "plan/images is there, and of no study: name another folder with -o FOLDER" in capsys.readouterr().err
+    assert [path.name for path in (clinic / "plan").rglob("*")] == ["images", "scan.png"]
+
+
+def test_a_later_import_loses_no_reading_of_an_earlier_one(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert plan(clinic) == 0
+    for reader, number in (("R1", 3), ("R2", 16), ("R1b", 16)):
+        (clinic / "plan" / f"{reader}.jsonl").write_bytes(export(clinic, reader[:2], number))
+    joined = clinic / "plan" / "readings.jsonl"
+    assert main(["read", "import", "plan/R1.jsonl"]) == 0
+    assert main(["read", "import", "plan/R1b.jsonl"]) == 0  # R1 has gone on.
+    before = joined.read_bytes()
+    capsys.readouterr()
+    assert main(["read", "import", "plan/R2.jsonl"]) == 4
+    error = capsys.readouterr().err
+    assert "plan/readings.jsonl has readings of R1 that the named files lack: name it too, medvqa read import " in error
+    assert joined.read_bytes() == before
+    assert main(["read", "import", "plan/readings.jsonl", "plan/R2.jsonl"]) == 0
+    assert "wrote plan/readings.jsonl: 32 readings of 2 readers" in capsys.readouterr().out
+    joined.write_text("no file of readings")
+    assert main(["read", "import", "plan/R2.jsonl"]) == 4
+    assert joined.read_text() == "no file of readings"
+
+
+def test_a_failed_plan_leaves_the_pages_of_the_one_before(clinic: Path) -> None:
+    assert plan(clinic) == 0
+    before = {path.name: path.read_bytes() for path in (clinic / "plan").iterdir()}
+    (clinic / "source" / "of" / "Petermann_glioma_3.png").write_bytes(b"damaged")
+    assert plan(clinic, "seed = 1") == 4
+    assert before == {path.name: path.read_bytes() for path in (clinic / "plan").iterdir()}
+
+
+def test_exports_of_other_editors_are_read(clinic: Path) -> None:
+    """A byte order mark, lines that end in CRLF, and lines that are there twice."""
+    assert plan(clinic) == 0
+    content = export(clinic, "R1")
+    edited = (content + content.splitlines()[3]).replace(b"\n", b"\r\n")
+    (clinic / "plan" / "R1.jsonl").write_bytes(b"\xef\xbb\xbf" + edited)
+    assert main(["read", "import", "plan/R1.jsonl"]) == 0
     assert len((clinic / "plan" / "readings.jsonl").read_text().splitlines()) == 17
 
 

@@ -97,7 +97,11 @@ PLAN = 'name = "Study"\nbenchmarks = ["phantom"]\nreaders = ["R1", "R2"]\n'
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (PLAN.replace('"R2"', '"r1"'), "readers: R1 is there twice"),
+        (PLAN.replace('"R2"', '"r1"'), "readers: R1 and r1 give one name of files: write codes that differ"),
+        (PLAN.replace('"R1", "R2"', '"senior/R1", "Senior-R1"'), "senior/R1 and Senior-R1 give one name of files"),
+        (PLAN.replace('"R2"', '"a/b/c"'), "other characters than letters"),
+        (PLAN.replace('"R2"', '"a/.."'), "other characters than letters"),
+        (PLAN.replace('"R2"', '"senior/Petermann"'), "a code looks like the name of a person"),
         (PLAN.replace('"R2"', '"a.meier@klinik.de"'), "a code looks like an e-mail address; write codes such as R1"),
         (PLAN.replace('"R2"', '"Petermann"'), "a code looks like the name of a person"),
         (PLAN.replace('"R2"', '"petermann_u"'), "a code looks like the name of a person"),
@@ -105,7 +109,7 @@ PLAN = 'name = "Study"\nbenchmarks = ["phantom"]\nreaders = ["R1", "R2"]\n'
         (PLAN.replace('"R2"', '"../R2"'), "other characters than letters"),
         (PLAN.replace('"R2"', r'"R\u0000"'), "other characters than letters|not TOML"),
         (PLAN.replace('"R1", "R2"', ""), "at least 1|length >= 1"),
-        (PLAN + "overlap = 3\n", "overlap = 3: there are 2 readers; write a number from 1 to 2, or"),
+        (PLAN + "overlap = 3\n", "overlap = 3: write a number of readers from 1 to 2, or"),
         (PLAN + "overlap = 0\n", "overlap"),
         (PLAN + "siting = 3\n", "no key 'siting'.*Did you mean 'sitting'?"),
         (PLAN + 'task = "answr"\n', "Did you mean 'answer'?"),
@@ -123,7 +127,9 @@ def test_a_wrong_plan_is_refused(tmp_path: Path, text: str, said: str) -> None:
     assert not re.search("(?i)petermann|meier", str(error.value))
 
 
-@pytest.mark.parametrize("code", ["R3", "a", "senior1", "Reader-3", "MD01", "S2_b", "resident"])
+@pytest.mark.parametrize(
+    "code", ["R3", "a", "senior1", "Reader-3", "MD01", "S2_b", "resident", "senior/R1", "primary/2"]
+)
 def test_codes_are_taken(tmp_path: Path, code: str) -> None:
     path = tmp_path / "plan.toml"
     path.write_text(PLAN.replace('"R2"', f'"{code}"'))
@@ -133,7 +139,7 @@ def test_codes_are_taken(tmp_path: Path, code: str) -> None:
 def test_a_reader_without_a_question_is_refused() -> None:
     plan = study_plan.ReadingPlan(name="s", benchmarks=["b"], readers=list(READERS), overlap=1)
     items = [Item(f"s{n}", "b", "judgment") for n in range(3)]
-    with pytest.raises(UsageError, match="no question is left for these readers; ask more questions"):
+    with pytest.raises(UsageError, match="no question is left for R1, R2: ask more"):
         study_plan.record_of(plan, ["b"], items, {"b": "digest"})
 
 
@@ -141,6 +147,20 @@ def test_questions_of_one_image_are_refused() -> None:
     plan = study_plan.ReadingPlan(name="s", benchmarks=["b"], readers=["R1"])
     items = [Item(f"s{n}", "b", "judgment", images=(image(n // 3),)) for n in range(4)]
     with pytest.raises(
-        UsageError, match=r"R1 has 4 questions, 3 of which share an image or a pair.* ask more questions"
+        UsageError, match=r"3 of the 4 questions of reader R1 share an image or a pair.* ask more questions"
     ):
         study_plan.record_of(plan, ["b"], items, {"b": "digest"})
+
+
+def test_codes_need_the_keys() -> None:
+    """Whoever guesses the ids of a data set cannot find their codes: the halves of a pair would be known by them."""
+    plan = study_plan.ReadingPlan(name="Study", benchmarks=["b"], readers=["R1"])
+    codes = [
+        set(study_plan.record_of(plan, ["b"], items, {"b": "0" * 64}).questions)
+        for items in (
+            [Item(f"s{n}", "b", "judgment", answers=(key,)) for n, key in enumerate(keys)]
+            for keys in ("yyn", "yyn", "yyy")
+        )
+    ]
+    assert codes[0] == codes[1]
+    assert not codes[0] & codes[2]

@@ -62,11 +62,8 @@ def _plan(typed: ReadArguments, path: Path) -> str:
     plan = study_plan.read_plan(path)
     registry, names = known_from(typed).with_files(plan.benchmarks, path.resolve().parent)
     loaded = questions_of(typed.options(), names, registry.benchmarks)
-    of_files = [registry.benchmarks[name].declared for name in loaded]
-    benchmarks = [name if file is None else file.path for name, file in zip(loaded, of_files, strict=True)]
-    folder = typed.output or Path(path.stem)
     parts = [(registry.benchmarks[name], items) for name, (items, _) in loaded.items()]
-    return reading.write_study(plan, path, parts, benchmarks, folder, count_up("images"))
+    return reading.write_study(plan, path, parts, typed.output or Path(path.stem), count_up("images"))
 
 
 def _import(typed: ReadArguments, paths: list[Path]) -> str:

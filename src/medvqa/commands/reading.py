@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from medvqa import files
+from medvqa import files, printing
 from medvqa.figures import counted
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.readings import foreign, reading_file, study_plan
 from medvqa.readings.reading_file import Opinion, ReaderStudy
 from medvqa.readings.study_plan import JOINED, RECEIVED, RECORD, ReadingPlan, StudyRecord
-from medvqa.records import private, run_folder
-from medvqa.report.bundle import pictures
+from medvqa.records import run_folder
+from medvqa.records.private import make_private
+from medvqa.report.bundle.pictures import FOLDER
 from medvqa.report.html import reader_pages
 from medvqa.session import selecting
 from medvqa.tags import selection
@@ -26,105 +27,94 @@ Loaded = Sequence[tuple[Benchmark, Sequence[Item]]]
 """Benchmarks, each with all its questions."""
 
 
-def write_study(
-    plan: ReadingPlan, path: Path, loaded: Loaded, benchmarks: Sequence[str], folder: Path, show: reader_pages.Show
-) -> str:
+def write_study(plan: ReadingPlan, path: Path, loaded: Loaded, folder: Path, show: Callable[[int, int], None]) -> str:
     """Write the study folder of a plan, and return what it holds; the same plan gives the same files.
 
-    `path`: the file of the plan. `benchmarks`: as to type. UsageError for a plan that cannot be fulfilled, and if the
-    folder has readings of another one.
+    `path`: that of the plan. `show` gets the number of drawn images, and of all. UsageError for a plan that cannot be
+    fulfilled.
     """
-    items, opinions = _to_decide(plan, _selected(plan, loaded, path), path)
     digests = {benchmark.name: run_folder.data_digest(own) for benchmark, own in loaded}
-    public = {benchmark.name: benchmark.public for benchmark, _ in loaded}
+    typed = [each.name if each.declared is None else each.declared.path for each, _ in loaded]
+    private = [benchmark.name for benchmark, _ in loaded if not benchmark.public]
     try:
-        record = study_plan.record_of(plan, benchmarks, items, digests)
+        items, opinions = _to_decide(plan, _selected(plan, loaded), path.parent)
+        record = study_plan.record_of(plan, typed, items, digests)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     with files.writing(str(folder)):
         before = study_plan.stored(folder)
-        _make_room(folder, before, record)
-        by_id = {(item.benchmark, item.id): item for item in items}
-        sizes = reader_pages.write(folder, plan, record, by_id, public, opinions, show)
+        _check_room(folder, before, record)
+        make_private(folder)
+        reader_pages.write(folder, plan, record, items, private, opinions, show)
         files.replace(folder / RECORD, msgspec.json.encode(record), mode=0o600)
-    return _written(plan, record, folder, sizes, [name for name in public if not public[name]])
+        for former in () if before is None else before.orders.keys() - record.orders.keys():
+            (folder / study_plan.file_name(former, ".html")).unlink(missing_ok=True)
+    return _written(plan, record, folder, private)
 
 
-def _selected(plan: ReadingPlan, loaded: Loaded, path: Path) -> list[Item]:
+def _selected(plan: ReadingPlan, loaded: Loaded) -> list[Item]:
     """Return the questions that a plan selects, as a run does by --select and --limit (UsageError)."""
-    everything = [item for _, own in loaded for item in own]
     expression = Expression.parse(plan.select) if plan.select else None
     if expression is not None:
-        selecting.check_dimensions("select", expression.dimensions, everything)
+        selecting.check_dimensions("select", expression.dimensions, [item for _, own in loaded for item in own])
     items: list[Item] = []
     for benchmark, own in loaded:
-        chosen = selecting.matching(own, expression)
-        if plan.limit is not None:
-            dimension = next(iter(benchmark.dimensions), None)
-            chosen = selection.stratified(chosen, plan.limit, dimension=dimension)
-        items += chosen
+        chosen, dimension = selecting.matching(own, expression), next(iter(benchmark.dimensions), None)
+        items += chosen if plan.limit is None else selection.stratified(chosen, plan.limit, dimension=dimension)
     if not items:
-        raise UsageError(f"{path}: no question is selected; change select or limit")
+        raise UsageError("no question is selected; change select or limit")
     return items
 
 
-def _to_decide(plan: ReadingPlan, items: Sequence[Item], path: Path) -> tuple[Sequence[Item], reader_pages.Opinions]:
+def _to_decide(plan: ReadingPlan, items: list[Item], folder: Path) -> tuple[list[Item], reader_pages.Opinions]:
     """Return the questions without agreement, and what was said of them; without opinions, all (UsageError)."""
     if not plan.opinions:
         return items, {}
     from medvqa.readings import revision
 
-    _, lines = foreign.read_any(path.parent / plan.opinions)
     by_item: defaultdict[tuple[str, str], list[Opinion]] = defaultdict(list)
-    for line in lines:
+    for line in foreign.read_any(folder / plan.opinions)[1]:
         if isinstance(line, Opinion):
             by_item[line.benchmark, line.item].append(line)
     left = [item for item in items if revision.undecided([item], by_item[item.benchmark, item.id], plan.keep_from)]
     if not left:
-        raise UsageError(f"{path}: the reviewers agree on every question: type medvqa read revise {plan.opinions}")
+        raise UsageError(f"the reviewers agree on every question: type medvqa read revise {plan.opinions}")
     return left, {key: revision.said(own) for key, own in by_item.items()}
 
 
-def _make_room(folder: Path, before: StudyRecord | None, record: StudyRecord) -> None:
-    """Make the folder, without pages of an earlier plan (OSError); UsageError if it has readings of that plan."""
-    private.make_private(folder)
-    if before is None or before.study.plan == record.study.plan:
-        return
+def _check_room(folder: Path, before: StudyRecord | None, record: StudyRecord) -> None:
+    """UsageError if the folder has readings of another plan, or images that no plan has put there."""
+    images = folder / FOLDER
+    if before is None and images.exists():
+        raise UsageError(f"{images} is there, and of no study: name another folder with -o FOLDER")
     received = [folder / JOINED, *sorted((folder / RECEIVED).glob("*.jsonl"))]
-    if there := next((path for path in received if path.exists()), None):
+    there = next((path for path in received if path.exists()), None)
+    if before is not None and before.study.plan != record.study.plan and there is not None:
         raise UsageError(
             f"{folder}: the plan or its questions have changed, and {there} has readings of the earlier ones; name "
             "another folder with -o FOLDER, or undo the change"
         )
-    for reader in before.orders:
-        (folder / f"{reader}.html").unlink(missing_ok=True)
 
 
-def _written(
-    plan: ReadingPlan, record: StudyRecord, folder: Path, sizes: Mapping[str, int], hidden: Sequence[str]
-) -> str:
+def _written(plan: ReadingPlan, record: StudyRecord, folder: Path, private: Sequence[str]) -> str:
     """Return what a study folder holds, and what to do next."""
     whose = "every reader" if plan.overlap == "all" else counted(plan.overlap, "readers")
-    lines = [f"wrote {folder}: {len(record.questions):,} questions, each for {whose}"]
+    lines = [f"wrote {folder}: {counted(len(record.questions), 'questions')}, each for {whose}"]
     for reader, order in record.orders.items():
-        lines.append(
-            f"  {folder / f'{reader}.html'}: {len(order):,} questions, {counted(order[-1][1], 'sittings')}, "
-            f"{sizes[reader] / 1e6:.1f} MB of images"
-        )
-    if (folder / pictures.FOLDER).exists():
-        lines.append(f"  images are files in {folder / pictures.FOLDER}: send that folder with each page")
+        work = f"{counted(len(order), 'questions')}, {counted(order[-1][1], 'sittings')}"
+        lines.append(f"  {folder / study_plan.file_name(reader, '.html')}: {work}")
+    if (folder / FOLDER).exists():
+        lines.append(f"  images are files in {folder / FOLDER}: send that folder with each page")
     if plan.margin is not None:
-        lines.append(f"fixed before the first reading: {len(plan.readers)} readers, a margin of {plan.margin:g} points")
-    if hidden:
+        readers = counted(len(plan.readers), "readers")
+        lines.append(f"fixed before the first reading: {readers}, a margin of {plan.margin:g} points")
+    if private:
         lines.append(
-            f"the pages hold images of data that are not declared public ({', '.join(hidden)}): only you can read the "
-            "files; pass each to its reader alone"
+            f"not declared public ({', '.join(private)}): only you can read the files; give each to its reader"
         )
     named = shlex.quote(str(folder))
-    lines += [
-        f"Next: send each reader the page, or serve them on this machine by medvqa view {named}; then",
-        f"  medvqa read import FILE... --study {named}",
-    ]
+    lines.append(f"Next: send each reader the page, or serve them on this machine by medvqa view {named}; then")
+    lines.append(f"  medvqa read import FILE... --study {named}")
     return "\n".join(lines)
 
 
@@ -152,6 +142,7 @@ def import_files(paths: Sequence[Path], study: Path | None, output: Path | None)
     if record is not None:
         about = record.study
     target = output or (folder / JOINED if folder is not None else Path(JOINED))
+    _check_kept(target, lines)
     with files.writing(str(target)):
         files.replace(target, reading_file.encode(about, lines), mode=0o600)
     counts = Counter(line.reader for line in lines)
@@ -163,6 +154,19 @@ def import_files(paths: Sequence[Path], study: Path | None, output: Path | None)
             f"Next: {_next(about, record, target)}",
         ]
     )
+
+
+def _check_kept(target: Path, lines: reading_file.Lines) -> None:
+    """UsageError if a file of readings would lose some by being replaced."""
+    if not target.exists():
+        return
+    now = {(line.reader, line.benchmark, line.item) for line in lines}
+    _, before = foreign.read_any(target)
+    if lost := sorted({line.reader for line in before if (line.reader, line.benchmark, line.item) not in now}):
+        raise UsageError(
+            f"{target} has readings of {printing.some(lost, 100)} that the named files lack: name it too, medvqa read "
+            f"import {target} FILE..., or another file with -o"
+        )
 
 
 def _expanded(path: Path) -> list[Path]:

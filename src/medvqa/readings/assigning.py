@@ -26,15 +26,8 @@ def assign(items: Sequence[Item], readers: Sequence[str], overlap: int, seed: in
         drawn: list[str] = []
         while len(drawn) < overlap:
             left = [reader for reader in readers if reader not in drawn]
-            reader = min(
-                left,
-                key=lambda one: (
-                    loads[one],
-                    shared[one, kin[unit[0]]],
-                    sum(together[frozenset((one, other))] for other in drawn),
-                    _rank(rank, one),
-                ),
-            )
+            met = {one: sum(together[frozenset((one, other))] for other in drawn) for one in left}
+            reader = min(left, key=lambda one: (loads[one], shared[one, kin[unit[0]]], met[one], _rank(rank, one)))
             together.update(frozenset((reader, other)) for other in drawn)
             drawn.append(reader)
         for reader in drawn:
@@ -64,10 +57,10 @@ def ordered(
     if len(order) < len(ranked):
         whole = _arranged(ranked, kin, None)
         if whole is None:
-            (_, most), *_ = Counter(kin[place] for place in ranked).most_common(1)
+            most = max(Counter(kin[place] for place in ranked).values())
             raise UsageError(
-                f"reader {reader} has {len(ranked)} questions, {most} of which share an image or a pair, so that some "
-                "would follow each other: ask more questions (limit, select), or fewer of an image"
+                f"{most} of the {len(ranked)} questions of reader {reader} share an image or a pair: some would follow "
+                "each other; ask more questions (limit, select), or fewer of an image"
             )
         order = whole
     in_sitting = [sitting for sitting, size in enumerate(sizes, 1) for _ in range(size)]
@@ -89,10 +82,9 @@ def kin_of(items: Sequence[Item]) -> list[int]:
 
 def _units(items: Sequence[Item]) -> list[list[int]]:
     """Return the places of items that one reader reads together: pairs, and single items."""
-    units: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
+    units: defaultdict[tuple[str, str | None, str], list[int]] = defaultdict(list)
     for place, item in enumerate(items):
-        single = item.pair_id is None
-        units[item.benchmark, "item" if single else "pair", item.pair_id or item.id].append(place)
+        units[item.benchmark, item.pair_id, item.id if item.pair_id is None else ""].append(place)
     return list(units.values())
 
 
@@ -104,10 +96,8 @@ def _spread(ranked: Sequence[int], sizes: Sequence[int], kin: Sequence[int]) -> 
     inside = Counter[tuple[int, int]]()
     for place in sorted(ranked, key=lambda place: (-size_of[kin[place]], kin[place])):
         free = [n for n, size in enumerate(sizes) if len(sittings[n]) < size]
-        chosen = min(
-            free,
-            key=lambda n: (inside[n, kin[place]], len(sittings[n]) - sizes[n], _rank(position[place], n)),
-        )
+        turn = position[place]
+        chosen = min(free, key=lambda n: (inside[n, kin[place]], len(sittings[n]) - sizes[n], (turn + n) % len(sizes)))
         sittings[chosen].append(place)
         inside[chosen, kin[place]] += 1
     return [sorted(part, key=position.__getitem__) for part in sittings]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,9 +19,8 @@ from medvqa.tables import people
 
 RECORD, JOINED, RECEIVED = "study.json", "readings.jsonl", "received"
 """Files and a folder of a study folder."""
-LARGEST = 2**27
-"""Bytes of study.json."""
-_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+_CODE = re.compile(r"(?=.{1,40}$)[A-Za-z][A-Za-z0-9_-]*(?:/[A-Za-z0-9][A-Za-z0-9_-]*)?")
+"""R1, or with a group senior/R1."""
 _USUAL = re.compile(r"(?i)(?:reader|reviewer|senior|junior|primary|resident|fellow|expert|final|radiologist|physician)")
 
 
@@ -31,7 +31,7 @@ class ReadingPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     benchmarks: Annotated[list[str], msgspec.Meta(min_length=1)]
     """Names, or TOML files as --benchmark takes them; a relative path starts at the plan's folder."""
     readers: Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_READERS)]
-    """Codes."""
+    """Codes, such as R1, or senior/R1 with the reader's group."""
     task: Task = "answer"
     limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """The most questions of each benchmark, with whole pairs."""
@@ -54,6 +54,11 @@ class ReadingPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     keep_from: Annotated[int, msgspec.Meta(ge=1, le=10)] | None = None
     """As --keep-from of `medvqa read revise`: a lower rating asks for removal."""
 
+    @property
+    def number(self) -> int:
+        """Readers of each question."""
+        return len(self.readers) if self.overlap == "all" else self.overlap
+
 
 class StudyRecord(msgspec.Struct, frozen=True):
     """study.json: the study, the code of each question, and each reader's codes in order with their sittings.
@@ -71,29 +76,26 @@ class StudyRecord(msgspec.Struct, frozen=True):
 def read_plan(path: Path) -> ReadingPlan:
     """Return the plan in a file (UsageError)."""
     plan = decode.decode(path, ReadingPlan)
-    for code in plan.readers:
-        if problem := _problem(code):
-            raise UsageError(printing.line(f"{path}: readers: {problem}; write codes such as R1, R2"))
-    folded = [code.casefold() for code in plan.readers]
-    if twice := next((code for code in plan.readers if folded.count(code.casefold()) > 1), None):
-        raise UsageError(f"{path}: readers: {twice} is there twice; each reader needs a code of their own")
-    if plan.overlap != "all" and plan.overlap > len(plan.readers):
-        raise UsageError(
-            f"{path}: overlap = {plan.overlap}: there are {len(plan.readers)} readers; write a number from 1 to "
-            f'{len(plan.readers)}, or overlap = "all"'
-        )
+    if problem := next(filter(None, map(_problem, plan.readers)), ""):
+        raise UsageError(f"{path}: readers: {problem}; write codes such as R1, R2")
+    names = [file_name(code, "").casefold() for code in plan.readers]
+    if twice := [code for code, name in zip(plan.readers, names, strict=True) if names.count(name) > 1]:
+        raise UsageError(f"{path}: readers: {' and '.join(twice[:2])} give one name of files: write codes that differ")
+    if (overlap := plan.number) > (most := len(plan.readers)):
+        raise UsageError(f'{path}: overlap = {overlap}: write a number of readers from 1 to {most}, or overlap = "all"')
     if plan.opinions and plan.task != "review":
         raise UsageError(f'{path}: opinions belong to a final decision: write task = "review", or leave them out')
     return plan
 
 
 def _problem(code: str) -> str:
-    """Return what is wrong with the code of a reader, "" for nothing."""
-    # The text itself may be the name of a person: no message repeats it.
+    """Return what is wrong with the code of a reader, "" for nothing; not the text, which may be a person's name."""
     if "@" in code:
         return "a code looks like an e-mail address"
     if _CODE.fullmatch(code) is None:
-        return "a code has other characters than letters, digits, - and _ (at most 40, the first a letter)"
+        return (
+            "a code has other characters than letters, digits, - and _, and a / after a group (40, the first a letter)"
+        )
     rest = _USUAL.sub("", code)
     if people.suspected(rest) or people.suspected(rest.title()):
         return "a code looks like the name of a person, or a date"
@@ -104,26 +106,23 @@ def record_of(
     plan: ReadingPlan, benchmarks: Sequence[str], items: Sequence[Item], digests: Mapping[str, str]
 ) -> StudyRecord:
     """Assign the questions of a plan; `digests` are those of benchmarks, by name (UsageError)."""
-    overlap = len(plan.readers) if plan.overlap == "all" else plan.overlap
-    assigned = assigning.assign(items, plan.readers, overlap, plan.seed)
+    assigned = assigning.assign(items, plan.readers, plan.number, plan.seed)
     if idle := [reader for reader, places in assigned.items() if not places]:
         raise UsageError(
-            f"{printing.some(idle, 100)}: no question is left for these readers; ask more questions (limit, select), "
-            "raise overlap, or name fewer readers"
+            f"no question is left for {printing.some(idle, 100)}: ask more, raise overlap, or name fewer readers"
         )
-    codes = [_code(plan, digests[item.benchmark], item) for item in items]
-    orders = {
-        reader: [
-            (codes[place], sitting)
-            for place, sitting in assigning.ordered(items, places, plan.sitting, plan.seed, reader)
-        ]
-        for reader, places in assigned.items()
-    }
+    # Nobody without the keys can compute the code of an id that was guessed.
+    secret = _digest((plan.seed, plan.name, digests, [(item.benchmark, item.id, item.answers) for item in items]))
+    codes = [f"q-{_digest((secret, item.benchmark, item.id))[:16]}" for item in items]
+    orders = {}
+    for reader, places in assigned.items():
+        order = assigning.ordered(items, places, plan.sitting, plan.seed, reader)
+        orders[reader] = [(codes[place], sitting) for place, sitting in order]
     questions = {code: (item.benchmark, item.id) for code, item in zip(codes, items, strict=True)}
     study = ReaderStudy(
         task=plan.task,
         name=plan.name,
-        plan=hashlib.sha256(msgspec.json.encode((plan, digests, orders), order="deterministic")).hexdigest(),
+        plan=_digest((plan, digests, orders)),
         benchmarks=dict(digests),
         readers=tuple(plan.readers),
         assigned={reader: len(order) for reader, order in orders.items()},
@@ -132,15 +131,19 @@ def record_of(
     return StudyRecord(study, list(benchmarks), questions, orders)
 
 
-def _code(plan: ReadingPlan, digest: str, item: Item) -> str:
-    content = "\0".join((str(plan.seed), plan.name, digest, item.benchmark, item.id))
-    return f"q-{hashlib.sha256(content.encode(errors='surrogatepass')).hexdigest()[:16]}"
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(msgspec.to_builtins(value), sort_keys=True).encode()).hexdigest()
+
+
+def file_name(reader: str, suffix: str) -> str:
+    """Return the name of a reader's file."""
+    return reader.replace("/", "-") + suffix
 
 
 def stored(folder: Path) -> StudyRecord | None:
     """Return the record of a study folder, None without one (UsageError)."""
     advice = "Remove it, and type medvqa read PLAN.toml again"
-    record = decode.stored(folder / RECORD, StudyRecord, LARGEST, advice)
+    record = decode.stored(folder / RECORD, StudyRecord, 2**27, advice)
     # Names of files are made of codes.
     if record is not None and not all(map(_CODE.fullmatch, record.orders)):
         raise UsageError(printing.line(f"{folder / RECORD} has codes that no plan may have. {advice}"))
@@ -150,31 +153,35 @@ def stored(folder: Path) -> StudyRecord | None:
 def by_ids(
     record: StudyRecord, file: ReaderStudy, lines: Sequence[ReaderAnswer | Opinion], name: str
 ) -> list[ReaderAnswer | Opinion]:
-    """Return the readings of a file with ids in place of codes (DataError).
+    """Return the readings of a file with ids in place of codes (DataError, which counts all wrong readings).
 
     They must be of this plan, and of questions that are assigned to their readers. Tables of other programs may have
     ids, and no benchmark if the study has one.
     """
     if file.plan not in ("", record.study.plan):
         raise DataError(f"{name}: its readings are of another plan than {RECORD}: name its study folder by --study")
-    codes: dict[tuple[str, str], str] = {}
+    codes = dict[tuple[str, str], str]()
     for code, (benchmark, id) in record.questions.items():
         codes |= {(benchmark, id): code, (benchmark, code): code, ("", code): code}
         if len(record.study.benchmarks) == 1:
             codes["", id] = code
     read_by = {reader: {code for code, _ in order} for reader, order in record.orders.items()}
     translated: list[ReaderAnswer | Opinion] = []
+    wrong: list[str] = []
     for line in lines:
-        own = read_by.get(line.reader)
-        if own is None:
+        code, item = codes.get((line.benchmark, line.item), ""), of_data(decode.shown(line.item))
+        if line.reader not in read_by:
             known = decode.did_you_mean(line.reader, read_by)
-            raise DataError(f"{name}: no reader {decode.shown(line.reader)} is planned{known}")
-        if (line.benchmark, line.item) not in codes:
-            of = f" of {line.benchmark}" if line.benchmark else ""
-            raise DataError(f"{name}: the study has no question {of_data(decode.shown(line.item))}{printing.line(of)}")
-        code = codes[line.benchmark, line.item]
-        benchmark, id = record.questions[code]
-        if code not in own:
-            raise DataError(f"{name}: question {of_data(decode.shown(id))} is not assigned to {line.reader}")
-        translated.append(msgspec.structs.replace(line, benchmark=benchmark, item=id))
+            wrong.append(f"no reader {decode.shown(line.reader)} is planned{known}")
+        elif not code:
+            of = f" of {printing.line(line.benchmark)}" if line.benchmark else ""
+            wrong.append(f"the study has no question {item}{of}, which {line.reader} answers")
+        elif code not in read_by[line.reader]:
+            wrong.append(f"question {item} is not assigned to {line.reader}")
+        else:
+            benchmark, id = record.questions[code]
+            translated.append(msgspec.structs.replace(line, benchmark=benchmark, item=id))
+    if wrong:
+        of = f"{len(wrong):,} of {len(lines):,} readings are wrong; the first: " if len(wrong) > 1 else ""
+        raise DataError(f"{name}: {of}{wrong[0]}")
     return translated

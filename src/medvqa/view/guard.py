@@ -22,13 +22,10 @@ LARGEST_BODY = MAX_FILE
 """Bytes of a body: reviews and readings are all that is sent here."""
 HOLDER = "medvqa.holder"
 """The key of a passed request's scope with the reader whose cookie opened the door (`Tokens.holder`)."""
-POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    b"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-)
-_POLICY_NAME = b"content-security-policy"
+_POLICY = b"content-security-policy"
 HEADERS = {
-    _POLICY_NAME: POLICY,
+    _POLICY: b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    b"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
     b"cross-origin-resource-policy": b"same-origin",
@@ -62,8 +59,8 @@ class Tokens:
 
     def holder(self, cookie: bytes) -> str | None:
         """Return the reader whose cookie this is, "" for that of a server of runs; None if it opens nothing."""
-        equal = [holder for token, holder in self._holders.items() if hmac.compare_digest(cookie, token)]
-        return equal[0] if equal else None
+        holders = self._holders.items()
+        return next((holder for token, holder in holders if hmac.compare_digest(cookie, token)), None)
 
     def exchange(self, value: bytes) -> bytes | None:
         """Return the cookie for a token of an address, None for any other text; the ticket is used up by this."""
@@ -91,11 +88,11 @@ class _RefusedRequest(Exception):
 class Guard:
     """ASGI middleware that answers refused requests itself, and adds `HEADERS` to every answer."""
 
-    def __init__(self, app: ASGIApp, port: int, tokens: Tokens, policy: bytes = POLICY) -> None:
+    def __init__(self, app: ASGIApp, port: int, tokens: Tokens, policy: bytes = HEADERS[_POLICY]) -> None:
         """`port`: the port of 127.0.0.1 at which the server is reached. `policy`: content security policy of pages."""
         self._app = app
         self._tokens = tokens
-        self._headers = {**HEADERS, _POLICY_NAME: policy}
+        self._headers = {**HEADERS, _POLICY: policy}
         self._cookie = f"medvqa-view-{port}".encode()
         names = [f"127.0.0.1:{port}", f"localhost:{port}"]
         if port == 80:
@@ -168,9 +165,8 @@ class Guard:
 
     def _check_secret(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> None:
         """Check the cookie; exchange a token for one."""
-        known = next(
-            (value for value in _cookies(headers, self._cookie) if self._tokens.holder(value) is not None), None
-        )
+        cookies = _cookies(headers, self._cookie)
+        known = next((value for value in cookies if self._tokens.holder(value) is not None), None)
         tokens = [part[6:] for part in scope["query_string"].split(b"&") if part.startswith(b"token=")]
         if scope["path"] == "/" and tokens:
             # The page is at a clean address, so that the token is in no history, bookmark or screenshot.

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -22,14 +23,13 @@ from starlette.staticfiles import StaticFiles
 from medvqa import files
 from medvqa.items import DataError
 from medvqa.readings import reading_file
-from medvqa.readings.study_plan import RECEIVED, StudyRecord
+from medvqa.readings.study_plan import RECEIVED, StudyRecord, file_name
 from medvqa.report.bundle.pictures import FOLDER
 from medvqa.report.html import page
-from medvqa.view.app import PROBLEMS, READING, Missing, Threads
+from medvqa.view.app import PROBLEMS, READING, Threads
 from medvqa.view.guard import HOLDER
 from medvqa.view.reviews import ReviewsChanged, alone, content_of, tag
 
-_PIECE = 2**18
 _CHARSET = b'<meta charset="utf-8">'
 _SERVED = b'<meta name="medvqa-view" content="1">'
 """Tells the page that a server keeps its readings."""
@@ -42,41 +42,35 @@ def policy() -> bytes:
 
 def application(folder: Path, record: StudyRecord) -> Starlette:
     """Return the application, without its guard. It is made in the event loop that runs it."""
-    handlers = _StudyHandlers(folder, record)
+    threads = Threads(READING)
+
+    async def own_page(request: Request) -> Response:
+        name = file_name(request.scope[HOLDER], ".html")
+        file = await threads.run(lambda: files.reading(folder / name, follow=False))
+        return StreamingResponse(_pieces(file), media_type="text/html")
+
+    async def icon(request: Request) -> Response:
+        return Response(status_code=204)  # Browsers ask for it unasked, and log a 404.
+
+    async def reading(request: Request) -> Response:
+        reader, content = request.scope[HOLDER], b""
+        if request.method == "PUT":
+            body, etag = await request.body(), request.headers.get("if-match", "").strip().strip('"')
+            after = await threads.run(save, folder, record, reader, body, etag)
+        else:
+            content = await threads.run(lambda: content_of(_path(folder, reader)))
+            after = tag(content)
+        return Response(content, headers={"ETag": f'"{after}"'}, media_type="application/jsonl")
+
     routes = [
-        Route("/", handlers.page),
-        Route("/favicon.ico", handlers.icon),
-        Route("/api/reading", handlers.reading, methods=["GET", "PUT"]),
+        Route("/", own_page),
+        Route("/favicon.ico", icon),
+        Route("/api/reading", reading, methods=["GET", "PUT"]),
         Mount(f"/{FOLDER}", StaticFiles(directory=folder / FOLDER, check_dir=False)),
     ]
     app = Starlette(routes=routes, exception_handlers=PROBLEMS)
     app.router.redirect_slashes = False
     return app
-
-
-class _StudyHandlers:
-    """One method for each address."""
-
-    def __init__(self, folder: Path, record: StudyRecord) -> None:
-        self._folder, self._record = folder, record
-        self._threads = Threads(READING)
-
-    async def page(self, request: Request) -> Response:
-        file = await self._threads.run(_opened, self._folder / f"{request.scope[HOLDER]}.html")
-        return StreamingResponse(_pieces(file), media_type="text/html")
-
-    async def icon(self, request: Request) -> Response:
-        return Response(status_code=204)  # Browsers ask for it unasked, and log a 404.
-
-    async def reading(self, request: Request) -> Response:
-        reader = request.scope[HOLDER]
-        if request.method != "PUT":
-            content = await self._threads.run(lambda: content_of(_path(self._folder, reader)))
-            return Response(content, headers={"ETag": f'"{tag(content)}"'}, media_type="application/jsonl")
-        body = await request.body()
-        etag = request.headers.get("if-match", "").strip().strip('"')
-        after = await self._threads.run(lambda: save(self._folder, self._record, reader, body, etag))
-        return Response(headers={"ETag": f'"{after}"'}, media_type="application/jsonl")
 
 
 def save(folder: Path, record: StudyRecord, reader: str, content: bytes, etag: str) -> str:
@@ -86,16 +80,14 @@ def save(folder: Path, record: StudyRecord, reader: str, content: bytes, etag: s
     and of questions that are not the reader's; OSError if the folder cannot be written.
     """
     study, lines = reading_file.parse(content, "readings")
-    if study.plan != record.study.plan or study.task != record.study.task:
-        raise DataError("These readings are of another study, or of an earlier plan: load the page again.")
-    if study.reader != reader or any(line.reader != reader for line in lines):
-        raise DataError(f"These readings are of another reader than {reader}: open the address of this page again.")
-    # No message names an id or another reader's question: the reader sees it.
-    own = {(record.questions[code][0], code) for code, _ in record.orders[reader]}
-    if any((line.benchmark, line.item) not in own for line in lines):
-        raise DataError("These readings are of questions that this reader does not have: load the page again.")
-    path = _path(files.subfolder(folder, RECEIVED).parent, reader)
+    own = {(reader, record.questions[code][0], code) for code, _ in record.orders[reader]}
+    planned = msgspec.structs.replace(record.study, reader=reader)
+    if study != planned or not own.issuperset((line.reader, line.benchmark, line.item) for line in lines):
+        # No message names an id or another reader's question: the reader sees it.
+        raise DataError(f"These are no readings of {reader} in this study: open the address of this page again.")
+    path = _path(folder, reader)
     with alone(folder):
+        files.private_folder(files.check_subfolder(folder, RECEIVED))
         if tag(content_of(path)) != etag:
             raise ReviewsChanged("These readings were changed meanwhile, in another tab or window.")
         files.replace(path, content, mode=0o600)
@@ -103,18 +95,11 @@ def save(folder: Path, record: StudyRecord, reader: str, content: bytes, etag: s
 
 
 def _path(folder: Path, reader: str) -> Path:
-    return folder / RECEIVED / f"{reader}.jsonl"
-
-
-def _opened(path: Path) -> BufferedReader:
-    try:
-        return files.reading(path, follow=False)
-    except FileNotFoundError:
-        raise Missing("This page has changed: load it again.") from None
+    return folder / RECEIVED / file_name(reader, ".jsonl")
 
 
 def _pieces(file: BufferedReader) -> Iterator[bytes]:
     """Yield the content of a page, with the mark of a served one."""
     with file:
-        yield file.read(_PIECE).replace(_CHARSET, _CHARSET + _SERVED, 1)
-        yield from iter(lambda: file.read(_PIECE), b"")
+        yield file.read(2**18).replace(_CHARSET, _CHARSET + _SERVED, 1)
+        yield from iter(lambda: file.read(2**18), b"")
