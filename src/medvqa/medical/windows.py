@@ -91,5 +91,6 @@ def needed(bits: str) -> MedicalError:
     names = ", ".join(NAMED)
     return MedicalError(
         f"{bits}, but models see 8 bits, and the file declares no window. Type ?window=CENTRE,WIDTH or "
-        f"?range=LOW,HIGH after the name (&window= if it has a ? already), or for CT ?window=NAME: {names}"
+        f"?range=LOW,HIGH after the name, or for CT ?window=NAME: {names}"
+        "; & takes the place of ? behind another ?"
     )
