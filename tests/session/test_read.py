@@ -314,6 +314,8 @@ def test_a_table_with_ids_is_joined_to_exports(clinic: Path, capsys: pytest.Capt
     assert len((clinic / "all.jsonl").read_text().splitlines()) == 33
     table = "id,item,annotator,choice\n" + "".join(f"{n},{id},R3,{1 + n % 2}\n" for n, id in enumerate(ids))
     (clinic / "studio.csv").write_text(table)
+    assert main(["read", "revise", "all.jsonl", "-o", "new"]) == 4
+    assert "no opinions: these files hold answers of readers" in capsys.readouterr().err
     typed = ["--set", "id=item", "--set", "codes=1:A,2:B"]
     assert main(["read", "import", "studio.csv", "--study", "plan", "-o", "coded.jsonl", *typed]) == 0
     assert "coded.jsonl: 16 readings of 1 reader\n" in capsys.readouterr().out

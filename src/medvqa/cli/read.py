@@ -98,6 +98,8 @@ def _revise(typed: ReadArguments, paths: list[Path]) -> str:
     read = [(str(path), *foreign.read_any(path)) for path in paths]
     lines = reading_file.once((name, line) for name, _, own in read for line in own)
     opinions = [line for line in lines if isinstance(line, Opinion)]
+    if not opinions:
+        raise UsageError("no opinions: these files hold answers of readers, or nothing")
     named = sorted({opinion.benchmark for opinion in opinions} - {""})
     if typed.benchmark is None and len(named) != 1:
         raise UsageError(f"the opinions name {len(named)} benchmarks: type the one to revise, --benchmark=NAME")

@@ -92,8 +92,6 @@ def _reviewed(
 ) -> tuple[Item, ...]:
     """Return the questions of a benchmark; UsageError unless the opinions are about these."""
     name = benchmark.name
-    if not opinions:
-        raise UsageError("no opinions: these files hold answers of readers, or nothing")
     if other := sorted({opinion.benchmark for opinion in opinions} - {"", name}):
         raise UsageError(
             f"some opinions are about {printing.some(other, MOST_SHOWN)}, not {name}: revise one at a time"
