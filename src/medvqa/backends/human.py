@@ -100,8 +100,7 @@ class Human(Backend):
         return "the digest of its file"
 
     def fit(self, items: Iterable[Item]) -> None:
-        """Warn (DataWarning) of readings of questions that the benchmarks of the run do not have, and of codes."""
-        items = tuple(items)
+        """Warn (DataWarning) of readings of questions that the benchmarks of the run do not have."""
         known = {(item.benchmark, item.id) for item in items}
         benchmarks, ids = {benchmark for benchmark, _ in known}, {item_id for _, item_id in known}
         unknown = [
@@ -115,11 +114,6 @@ class Human(Backend):
             shown = ", ".join(listed[:5]) + (", ..." if len(listed) > 5 else "")
             number = "1 reading" if len(unknown) == 1 else f"{len(unknown):,} readings"
             message = f"{self.argument} has {number} of questions not in the benchmarks of this run: {shown}"
-            warnings.warn(message, DataWarning, stacklevel=2)
-        options = {item.id: {*item.options, *item.options.values()} for item in items if item.options}
-        told = {each.response for each in self._content[1] if each.item in options}
-        if told and all(map(str.isdecimal, told)) and not told & set().union(*options.values()):
-            message = f"{self.argument}: responses are numbers, not options: type what they mean, --set codes=1:A,2:B"
             warnings.warn(message, DataWarning, stacklevel=2)
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:

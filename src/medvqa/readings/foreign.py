@@ -19,7 +19,6 @@ reading. Which column names the reader is the project's: `reader`, or --set read
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -201,8 +200,6 @@ def _response(row: TableRow, column: str, codes: Mapping[str, str]) -> str:
 
 def _number(row: TableRow, column: str) -> float | int | None:
     text = tables.whole(row.text(column).strip())
-    # A comma is the decimal sign of many spreadsheets; 1,234 may be a thousand.
-    text = text.replace(",", ".") if re.fullmatch(r"0,\d+|\d+,\d{1,2}", text) else text
     try:
         number = None if not text else int(text) if text.isdecimal() and len(text) < 10 else float(text)
     except ValueError:
