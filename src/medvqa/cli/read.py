@@ -27,8 +27,7 @@ class ReadArguments(Arguments):
     )
     study: Path | None = option("with import: the study folder (default: the folder around the files)", "FOLDER")
     set: list[str] = option(
-        "with import of a table: the column of a role, such as id=CASE or response=FINDING; or what codes of answers "
-        "mean, codes=1:A,2:B (repeatable)",
+        "with import of a table: the column of a role, such as id=CASE or response=FINDING (repeatable)",
         "ROLE=COLUMN",
     )
     benchmark: str | None = option(
