@@ -267,7 +267,11 @@ def test_reviewers_disagree_and_one_decides(clinic: Path, capsys: pytest.Capture
     (clinic / "final" / "Final1.jsonl").write_bytes(
         opinions(clinic, "Final1", "final", "accept", "reject", "accept", final=True)
     )
+    assert main(["read", "revise", "final/Final1.jsonl", "-o", "codes"]) == 4
+    assert "first type medvqa read import FILE... --study FOLDER\n" in capsys.readouterr().err
     assert main(["read", "import", "final/Final1.jsonl"]) == 0
+    # The decisions alone would lose what the reviewers agreed on.
+    assert "Next: medvqa read revise OPINIONS final/readings.jsonl -o FOLDER\n" in capsys.readouterr().out
     assert main(["read", "revise", "plan/readings.jsonl", "final/readings.jsonl", "-o", "new"]) == 0
     assert len((clinic / "new" / "clinic.jsonl").read_text().splitlines()) == 23
 
@@ -309,6 +313,14 @@ def test_a_table_with_ids_is_joined_to_exports(clinic: Path, capsys: pytest.Capt
     assert main(["read", "import", "r3.csv", "plan/R1.jsonl", "-o", "all.jsonl"]) == 0
     assert "R3: 16 of 16 questions\n" in capsys.readouterr().out
     assert len((clinic / "all.jsonl").read_text().splitlines()) == 33
+    table = "id,item,annotator,choice\n" + "".join(f"{n},{id},R3,{'AB'[n % 2]}\n" for n, id in enumerate(ids))
+    (clinic / "studio.csv").write_text(table)
+    assert main(["read", "revise", "all.jsonl", "-o", "new"]) == 4
+    assert "no opinions: these files hold answers of readers" in capsys.readouterr().err
+    assert main(["read", "import", "studio.csv", "--study", "plan", "-o", "r3.jsonl", "--set", "id=item"]) == 0
+    assert "r3.jsonl: 16 readings of 1 reader\n" in capsys.readouterr().out
+    assert main(["read", "import", "studio.csv", "--study", "plan", "--set", "ident=item"]) == 4
+    assert "--set: no key 'ident'; there are: id, reader" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -563,3 +575,13 @@ def test_a_plan_of_a_table_is_read_from_its_own_folder(clinic: Path, capsys: pyt
     assert record.benchmarks == [str(ward / "cases.toml")]
     assert record.study.benchmarks.keys() == {"cases"}
     assert decode.decode(ward / "plan.toml", study_plan.ReadingPlan).overlap == 2
+    (ward / "check.toml").write_text(PLAN.replace('"clinic"', '"cases.toml"') + 'task = "review"\n')
+    assert main(["read", "ward/check.toml", "-o", "check"]) == 0
+    head = Page((clinic / "check" / "R1.html").read_text()).block("head")
+    own = {"reader": "R1", "benchmark": "cases", "item": head["tasks"][0]["item"], "decision": "accept"}
+    (clinic / "check" / "R1.jsonl").write_text(f"{json.dumps(head['study'])}\n{json.dumps(own)}\n")
+    capsys.readouterr()
+    assert main(["read", "import", "check/R1.jsonl"]) == 0
+    said = capsys.readouterr().out
+    assert "1 opinion of 1 reviewer\n" in said
+    assert f"revise check/readings.jsonl --benchmark={ward / 'cases.toml'} -o FOLDER\n" in said

@@ -841,6 +841,13 @@ def test_a_missing_image_names_the_file_that_is_meant_with_its_view(
     assert [problem.do for problem in found if problem.kind == "image_missing"] == advice
 
 
+def test_a_folder_with_two_question_marks_says_how_the_parts_are_joined(tmp_path: Path) -> None:
+    (tmp_path / "SER").mkdir()
+    (tmp_path / "cases.csv").write_text("image,question,answer\nSER/?slice=3?window=lung,Why?,so\nSER,How?,so\n")
+    done = [problem.do for problem in validated(tmp_path / "cases.csv").problems if problem.kind == "image_folder"]
+    assert done == ["write & in place of the second ?", "write the path of a file, or name a slice: ?slice=1"]
+
+
 def test_letters_as_answers_without_options_are_a_warning_that_names_the_option(tmp_path: Path) -> None:
     (tmp_path / "cases.csv").write_text("question,a1,a2,answer\nWhich?,liver,spleen,A\nWhich one?,liver,spleen,B\n")
     (warning,) = validated(tmp_path / "cases.csv").problems[:1]

@@ -242,6 +242,7 @@ def test_sixteen_bits_need_a_window_and_the_error_says_what_to_type(tmp_path: Pa
     message = error(path)
     assert "12 bits a pixel, but models see 8 bits, and the file declares no window" in message
     assert "Type ?window=CENTRE,WIDTH or ?range=LOW,HIGH after the name, or for CT ?window=NAME: abdomen" in message
+    assert message.endswith("; & takes the place of ? behind another ?")
     eight = scans.dicom(tmp_path / "b.dcm", CT.astype(np.uint8), Modality="MR")
     assert (grey(eight) == CT.astype(np.uint8)).all()
     assert "named windows are in Hounsfield units" in error(eight, "?window=lung")

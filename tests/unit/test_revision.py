@@ -250,7 +250,6 @@ def test_what_is_refused_names_the_questions(klinik: Benchmark, tmp_path: Path) 
         (many, STUDY, "2 questions need a final decision, .*: q1, q3. "),
         ([opinion("q9")], STUDY, "klinik has no question q9"),
         ([Opinion("R1", "slake", "q1", "accept")], STUDY, "about slake, not klinik"),
-        ([], STUDY, "no opinions"),
         ([opinion()], ReaderStudy(task="review", benchmarks={"klinik": "0" * 64}), "questions have changed since"),
         ([opinion(each, decision="reject") for each in ("q1", "q2", "q3", "q4", "q5")], STUDY, "every question"),
     ]

@@ -40,6 +40,8 @@ const BUTTONS = ["button", "checkbox", "submit", "reset", "file", "color", "imag
 const isTyping = ({ target, key }: KeyboardEvent): boolean => {
   if (!(target instanceof HTMLElement)) return false;
   if (key === "Enter" && target.closest("button, a, summary") !== null) return true;
+  // A slider moves by these, and by nothing that is a letter or a digit.
+  if (target instanceof HTMLInputElement && target.type === "range") return /^(Arrow|Page|Home|End)/.test(key);
   if (target instanceof HTMLInputElement) return target.type === "radio" ? key.startsWith("Arrow") || key === " " : !BUTTONS.includes(target.type);
   return target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement || target.isContentEditable;
 };

@@ -315,6 +315,25 @@ test("a reader answers by keys, pauses between sittings, and comes to what is le
   await act(() => { render(null, root); });
 });
 
+test("0 and 1 answer when the image has the focus, and letters when a slider has it", async () => {
+  localStorage.clear();
+  const image = { name: "Image 1", source: `images/${"a".repeat(64)}.png`, size: "", shrunk: false, drawn_width: 8, exact: true };
+  await draw(headOf({ tasks: [taskOf("a", { images: [image] })] }));
+  await button("Begin");
+  const from = async (selector: string, key: string): Promise<void> => {
+    await act(() => { root.querySelector(selector)?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true })); });
+  };
+  const checked = (): readonly unknown[] => [...root.querySelectorAll<HTMLInputElement>(".fields input:checked")].map(({ dataset }) => dataset["name"]);
+  await from(".slider input", "b");
+  await from(".frame", "1");
+  expect(checked()).toEqual(["option B", "sure 1"]);
+  await from(".frame", "0");
+  expect(checked()).toEqual(["cannot tell"]);
+  await from(".slider input", "ArrowRight");
+  expect(root.querySelector("#viewer-keys")?.textContent).not.toContain("0 fits");
+  await act(() => { render(null, root); });
+});
+
 test("a text that a mark takes away comes back, and arm and confidence are as the plan has them", async () => {
   localStorage.clear();
   await draw(headOf({ tasks: [taskOf("c", { kind: "short_answer", options: [] })], confidence: false, arm: "with" }));

@@ -22,10 +22,14 @@ class ReadArguments(Arguments):
 
     named: list[str] = positional("PLAN.toml; or import or revise, and files", "PLAN.toml|import FILE|revise FILE")
     output: Path | None = output(
-        "the study folder (default: a folder with the plan's name), the joined file, or the folder of the new version",
+        "the study folder (default: named as the plan's file), the joined file, or the folder of the new version",
         "FOLDER",
     )
     study: Path | None = option("with import: the study folder (default: the folder around the files)", "FOLDER")
+    set: list[str] = option(
+        "with import of a table: the column of a role, such as id=CASE or response=FINDING (repeatable)",
+        "ROLE=COLUMN",
+    )
     benchmark: str | None = option(
         "with revise: the benchmark, or the file that declares it (default: that of the opinions)", "NAME"
     )
@@ -55,7 +59,7 @@ def _plan(typed: ReadArguments, path: Path) -> str:
     from medvqa.commands import reading
     from medvqa.readings import study_plan
 
-    if other := typed.first_given("study", "benchmark", "keep_from"):
+    if other := typed.first_given("study", "set", "benchmark", "keep_from"):
         raise UsageError(f"{other} goes with medvqa read import or revise; a plan names its benchmarks itself")
     if path.is_dir():
         raise UsageError(f"{path}: a folder; name the file of a plan, or type medvqa view {path}")
@@ -67,11 +71,15 @@ def _plan(typed: ReadArguments, path: Path) -> str:
 
 
 def _import(typed: ReadArguments, paths: list[Path]) -> str:
+    from medvqa import decode
     from medvqa.commands import reading
+    from medvqa.readings.reading_file import ReadingColumns
+    from medvqa.session import chosen
 
     if other := typed.first_given("benchmark", "keep_from"):
         raise UsageError(f"{other} goes with medvqa read revise")
-    return reading.import_files(paths, typed.study, typed.output)
+    columns = decode.converted(chosen.columns_of(typed.set), ReadingColumns, "--set")
+    return reading.import_files(paths, typed.study, typed.output, columns)
 
 
 def _revise(typed: ReadArguments, paths: list[Path]) -> str:
@@ -86,6 +94,8 @@ def _revise(typed: ReadArguments, paths: list[Path]) -> str:
     read = [(str(path), *foreign.read_any(path)) for path in paths]
     lines = reading_file.once((name, line) for name, _, own in read for line in own)
     opinions = [line for line in lines if isinstance(line, Opinion)]
+    if not opinions:
+        raise UsageError("no opinions: these files hold answers of readers, or nothing")
     named = sorted({opinion.benchmark for opinion in opinions} - {""})
     if typed.benchmark is None and len(named) != 1:
         raise UsageError(f"the opinions name {len(named)} benchmarks: type the one to revise, --benchmark=NAME")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from medvqa import files, printing
 from medvqa.figures import counted
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.readings import foreign, reading_file, study_plan
-from medvqa.readings.reading_file import Opinion, ReaderStudy
+from medvqa.readings.reading_file import Opinion, ReaderStudy, ReadingColumns
 from medvqa.readings.study_plan import JOINED, RECEIVED, RECORD, ReadingPlan, StudyRecord
 from medvqa.records import run_folder
 from medvqa.records.private import make_private
@@ -118,11 +119,13 @@ def _written(plan: ReadingPlan, record: StudyRecord, folder: Path, private: Sequ
     return "\n".join(lines)
 
 
-def import_files(paths: Sequence[Path], study: Path | None, output: Path | None) -> str:
+def import_files(
+    paths: Sequence[Path], study: Path | None, output: Path | None, columns: ReadingColumns | None = None
+) -> str:
     """Join files of readings, check them against their study, write one file, and return who read how much.
 
     `study`: the study folder; None looks for one around the files. A study folder among `paths` stands for what `medvqa
-    view` received. UsageError, DataError.
+    view` received. `columns` are those of tables. UsageError, DataError.
     """
     named = [each for path in paths for each in _expanded(path)]
     around = (each for path in named for each in (path.parent, path.parent.parent))
@@ -132,7 +135,7 @@ def import_files(paths: Sequence[Path], study: Path | None, output: Path | None)
         raise UsageError(f"--study={study}: no study folder, which has {RECORD}; medvqa read PLAN.toml makes one")
     read = []
     for path in named:
-        about, lines = foreign.read_any(path)
+        about, lines = foreign.read_any(path, columns)
         if record is None and about.plan and about.reader:
             raise UsageError(f"{path}: name the folder of its study, which has {RECORD}: --study FOLDER")
         if record is not None:
@@ -146,12 +149,14 @@ def import_files(paths: Sequence[Path], study: Path | None, output: Path | None)
     with files.writing(str(target)):
         files.replace(target, reading_file.encode(about, lines), mode=0o600)
     counts = Counter(line.reader for line in lines)
-    what = "opinions" if about.task == "review" else "readings"
+    decided = all(isinstance(line, Opinion) and line.final for line in lines)
+    what, who = ("opinions", "reviewers") if about.task == "review" else ("readings", "readers")
     return "\n".join(
         [
-            f"wrote {target}: {len(lines):,} {what} of {counted(len(counts), 'readers')}",
+            f"wrote {target}: {counted(len(lines), what)} of {counted(len(counts), who)}",
             *_coverage(about, counts),
-            f"Next: {_next(about, record, target)}",
+            f"Next: {_next(about, record, target, decided=decided)}",
+            *(["OPINIONS: the file of the reviewers' opinions, which these decisions are about"] if decided else []),
         ]
     )
 
@@ -184,12 +189,16 @@ def _coverage(about: ReaderStudy, counts: Mapping[str, int]) -> list[str]:
     for reader in about.readers:
         assigned, read = about.assigned.get(reader), counts.get(reader, 0)
         missing = f", {assigned - read:,} missing" if assigned is not None and read < assigned else ""
-        lines.append(f"  {reader}: {read:,}{'' if assigned is None else f' of {assigned:,}'} questions{missing}")
+        number = counted(read, "questions") if assigned is None else f"{read:,} of {counted(assigned, 'questions')}"
+        lines.append(f"  {reader}: {number}{missing}")
     return lines
 
 
-def _next(about: ReaderStudy, record: StudyRecord | None, target: Path) -> str:
+def _next(about: ReaderStudy, record: StudyRecord | None, target: Path, *, decided: bool) -> str:
+    named = [f"--benchmark={name}" for name in (["NAME"] if record is None else record.benchmarks)]
     if about.task == "review":
-        return shlex.join(["medvqa", "read", "revise", str(target), "-o", "FOLDER"])
-    benchmarks = ["NAME"] if record is None else record.benchmarks
-    return shlex.join(["medvqa", "run", *(f"--benchmark={name}" for name in benchmarks), f"--model=human:{target}"])
+        # The opinions name a benchmark, but not its file.
+        file = [] if record is None or len(named) > 1 or not os.path.isabs(record.benchmarks[0]) else named
+        opinions = ["OPINIONS"] if decided else []
+        return shlex.join(["medvqa", "read", "revise", *opinions, str(target), *file, "-o", "FOLDER"])
+    return shlex.join(["medvqa", "run", *named, f"--model=human:{target}"])

@@ -102,8 +102,6 @@ def _reviewed(
 ) -> tuple[Item, ...]:
     """Return the questions of a benchmark; UsageError unless the opinions are about these."""
     name = benchmark.name
-    if not opinions:
-        raise UsageError("no opinions: these files hold answers of readers, or nothing")
     if other := sorted({opinion.benchmark for opinion in opinions} - {"", name}):
         raise UsageError(
             f"some opinions are about {printing.some(other, MOST_SHOWN)}, not {name}: revise one at a time"
@@ -111,7 +109,9 @@ def _reviewed(
     benchmarks.choose([name], {name: benchmark}, data)
     items = benchmarks.load(benchmark, benchmarks.folder_of(benchmark, data) or data or Path())
     if unknown := sorted({opinion.item for opinion in opinions} - {item.id for item in items}):
-        raise UsageError(f"{name} has no question {printing.some(unknown, MOST_SHOWN)}")
+        # A page exports codes; ids come back by its study folder.
+        first = "; first type medvqa read import FILE... --study FOLDER" if study.reader else ""
+        raise UsageError(f"{name} has no question {printing.some(unknown, MOST_SHOWN)}{first}")
     if study.benchmarks.get(name, digest := run_folder.data_digest(items)) != digest:
         raise UsageError(f"{name}: its questions have changed since the review was planned; name the file of that time")
     return items

@@ -124,7 +124,9 @@ def _opened(image: Image, walked: _Walked | None) -> PIL.Image.Image | tuple[str
         path = Path(image.path)
         try:
             if path.is_dir() and not image.is_there:
-                return "image_folder", f"{shown} is a folder", "write the path of a file, or name a slice: ?slice=1"
+                do = "write the path of a file, or name a slice: ?slice=1"
+                do = "write & in place of the second ?" if name.count("?") > 1 else do
+                return "image_folder", f"{shown} is a folder", do
             if not image.is_there:
                 advice = walked.advice(name) if walked is not None else PUT_THERE
                 return MISSING, f"{NO_IMAGE}{shown}", advice

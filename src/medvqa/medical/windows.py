@@ -92,4 +92,5 @@ def needed(bits: str) -> MedicalError:
     return MedicalError(
         f"{bits}, but models see 8 bits, and the file declares no window. Type ?window=CENTRE,WIDTH or "
         f"?range=LOW,HIGH after the name, or for CT ?window=NAME: {names}"
+        "; & takes the place of ? behind another ?"
     )

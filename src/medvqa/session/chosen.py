@@ -92,7 +92,7 @@ def choose(
     """
     registry = project.registry
     backends = registry.backends
-    columns = _columns(project.options.columns) if role == "model" else {}
+    columns = columns_of(project.options.columns) if role == "model" else {}
     if spec in registry.models:
         model = registry.models[spec]
         for name, typed in (*((name, columns) for name in WITH_COLUMNS), (POOL, pool)):
@@ -120,7 +120,7 @@ def _no_replay(typed: str, spec: str) -> UsageError:
     return UsageError(f"--set={typed}: it needs --model=replay:FILE or human:FILE, not '{spec}'")
 
 
-def _columns(typed: Sequence[str]) -> dict[str, str]:
+def columns_of(typed: Sequence[str]) -> dict[str, str]:
     """Return the columns by role of `ROLE=COLUMN` (UsageError)."""
     columns: dict[str, str] = {}
     for text in typed:

@@ -218,7 +218,7 @@ const Question = <L extends Line>({ head, of, answers, saved, place, next, back,
       <h1 id="step">Question {placeOf(head, place)}</h1>
       <progress value={place + 1} max={head.tasks.length} aria-hidden="true" />
       <p id="question" class="question" dir="auto"><Visible text={task.question} /></p>
-      {pictures.length === 0 ? form : <div class="opened"><Viewers pictures={pictures} />{form}</div>}
+      {pictures.length === 0 ? form : <div class="opened"><Viewers pictures={pictures} digits={false} />{form}</div>}
     </article>
   );
 };

@@ -45,11 +45,12 @@ interface FrameProps {
   readonly act: (move: Move) => void;
   readonly choose: () => void;
   readonly chosen: boolean;
+  readonly digits: boolean;
   readonly measure: (frame: Size) => void;
   readonly loaded: (image: Size) => void;
 }
 
-const Frame = ({ picture, label, seen, light, act, choose, chosen, measure, loaded }: FrameProps) => {
+const Frame = ({ picture, label, seen, light, act, choose, chosen, digits, measure, loaded }: FrameProps) => {
   const frame = useRef<HTMLDivElement>(null);
   const fingers = useRef(new Map<number, Point>());
   const measured = useRef(measure);
@@ -123,7 +124,7 @@ const Frame = ({ picture, label, seen, light, act, choose, chosen, measure, load
       onDblClick={(event) => { if (seen !== null) act(doubled(seen.sight, at(event))); }}
       onKeyDown={(event) => {
         const move = KEYS[event.key];
-        if (move === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+        if (move === undefined || (!digits && /\d/.test(event.key)) || event.ctrlKey || event.metaKey || event.altKey) return;
         event.preventDefault();
         event.stopPropagation();
         act(move);
@@ -158,8 +159,14 @@ const Slider = ({ name, value, set }: { readonly name: string; readonly value: n
   </label>
 );
 
+interface ViewersProps {
+  readonly pictures: readonly Picture[];
+  /** Whether the keys 0 and 1 change the size: not on a page where they answer. */
+  readonly digits?: boolean;
+}
+
 /** Viewers of the images of a question, or of both questions of a pair. Give a `key` that changes with the images. */
-export const Viewers = ({ pictures }: { readonly pictures: readonly Picture[] }) => {
+export const Viewers = ({ pictures, digits = true }: ViewersProps) => {
   const [images, setImages] = useState<readonly (Size | null)[]>(() => pictures.map(() => null));
   const [frames, setFrames] = useState<readonly (Size | null)[]>(() => pictures.map(() => null));
   const [seen, setSeen] = useState<readonly Seen[]>(() => pictures.map(() => null));
@@ -201,7 +208,7 @@ export const Viewers = ({ pictures }: { readonly pictures: readonly Picture[] })
     return (
       <div class="frames">
         {pictures.map((picture, place) => (
-          <Frame key={place} picture={picture} label="" seen={null} light={PLAIN} chosen={false}
+          <Frame key={place} picture={picture} label="" seen={null} light={PLAIN} chosen={false} digits={digits}
             act={() => undefined} choose={() => undefined} measure={() => undefined} loaded={() => undefined} />
         ))}
       </div>
@@ -245,6 +252,7 @@ export const Viewers = ({ pictures }: { readonly pictures: readonly Picture[] })
                 seen={one}
                 light={lights[place] ?? PLAIN}
                 chosen={several && !linked && place === leader}
+                digits={digits}
                 act={(move) => { act(place, move); }}
                 choose={() => { setChosen(place); }}
                 measure={(frame) => { setFrames((before) => put(before, place, frame)); }}
@@ -263,7 +271,7 @@ export const Viewers = ({ pictures }: { readonly pictures: readonly Picture[] })
         })}
       </div>
       <p id="viewer-keys" class="key">
-        Wheel, pinch or + and − zoom; drag or arrow keys move; a double click looks closer; 0 fits, 1 shows the native size.
+        Wheel, pinch or + and − zoom; drag or arrow keys move; a double click looks closer{digits && "; 0 fits, 1 shows the native size"}.
         {several && !linked && " The buttons change the image with the frame."}
       </p>
     </div>
