@@ -148,7 +148,7 @@ def warning(readers: int, *, crossed: bool) -> str:
     if not 0 < readers < LEAST_READERS:
         return ""
     if readers == 1:
-        return "One reader shows nothing about other readers: the result is that of these readers alone."
+        return "One reader shows nothing about other readers: the result is that of this reader alone."
     beside = "Read the result of these readers alone beside it."
     if not crossed:
         return f"With {readers} readers, the interval for all readers of their kind is wide. {beside}"
