@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import krippendorff
@@ -65,6 +66,20 @@ def test_what_it_says_of_itself(human: Human, tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=said):
             Human(argument).check()
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"), [(["1", "2", ""], True), (["1", "A"], False), (["12"], False), (["A", "B"], False)]
+)
+def test_codes_of_options_without_their_meaning_are_warned_of(tmp_path: Path, answers: list[str], said: bool) -> None:
+    """An option may be a number itself."""
+    sheets.write(tmp_path / "r.csv", ["id", "reader", "response"], [[str(n), "R1", a] for n, a in enumerate(answers)])
+    options = {"A": "one", "B": "12"}
+    items = [Item(str(n), "bench", "single_choice", "?", options, ("A",)) for n in range(len(answers))]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Human(str(tmp_path / "r.csv")).fit(iter(items))
+    assert ["export labels, not codes" in str(each.message) for each in caught] == [True] * said
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,8 @@ def test_all_columns_and_other_names(tmp_path: Path) -> None:
     ]
     typed = write(tmp_path / "t.csv", "nr,who,answer,id\n1,R1,A,x\n")
     assert read(typed, id="nr", reader="who", response="Answer") == [ReaderAnswer("R1", "", "1", response="A")]
+    german = write(tmp_path / "d.csv", "id;Leser;Punkte;Sekunden\n1;R1;0,75;12,5\n")
+    assert read(german) == [ReaderAnswer("R1", "", "1", score=0.75, seconds=12.5)]
     told = write(tmp_path / "c.csv", "id,reader,response,cannot tell\n1,R1,,true\n2,R1,B,\n")
     assert read(told)[0] == ReaderAnswer("R1", "", "1", cannot_tell=True)
 
@@ -157,6 +159,11 @@ def test_redcap(tmp_path: Path) -> None:
         ("id,reader,response\n,R1,A\n", {}, "row 2, column 'id': blank"),
         ("id,reader,score\n1,R1,1.5\n", {}, "row 2: Expected `float` <= 1"),
         ("id,reader,score\n1,R1,nan\n", {}, "row 2: Expected `float"),
+        (
+            'id,reader,response,seconds\n1,R1,A,"1,234"\n',
+            {},
+            "row 2: Expected `float | null`, got `str` - at `seconds`",
+        ),
         ("id,reader,score\n1,R1,good\n", {}, "row 2: Expected `float | null`, got `str` - at `score`"),
         ("id,reader,response,score\n1,R1,A,1\n", {}, "row 2: more than one of a response, a score"),
         ("id,reader,response\n1,R1,A\n1,R1,B\n", {}, "row 3: reader 'R1' has another answer to '1' than in"),

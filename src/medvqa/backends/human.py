@@ -51,7 +51,8 @@ class Human(AnswerFile):
         return len(self._readers.codes)
 
     def fit(self, items: Iterable[Item]) -> None:
-        """Warn (DataWarning) of readings of questions that the benchmarks of the run do not have."""
+        """Warn (DataWarning) of readings of questions that the benchmarks of the run do not have, and of codes."""
+        items = tuple(items)
         known = {key for item in items for key in ((item.benchmark, item.id), ("", item.id))}
         of_run = {benchmark for benchmark, _ in known}
         unknown = [item for _, name, item in self._readings if (name, item) not in known and name in of_run]
@@ -59,6 +60,11 @@ class Human(AnswerFile):
             number = "1 reading" if len(unknown) == 1 else f"{len(unknown):,} readings"
             shown = printing.some(list(map(of_data, dict.fromkeys(unknown))), 5)
             message = f"{self.argument} has {number} of questions not in the benchmarks of this run: {shown}"
+            warnings.warn(message, DataWarning, stacklevel=2)
+        options = {item.id: {*item.options, *item.options.values()} for item in items if item.options}
+        told = {reading.response for reading in self._readings.values() if reading.item in options} - {""}
+        if told and all(map(str.isdecimal, told)) and not told & set().union(*options.values()):
+            message = f"{self.argument}: responses are numbers, and no options: export labels, not codes"
             warnings.warn(message, DataWarning, stacklevel=2)
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:

@@ -14,6 +14,7 @@ the row of the record itself. Export labels and no codes, and name the reader's 
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -128,6 +129,10 @@ def _roles(row: TableRow, columns: ReadingColumns) -> Mapping[str, str]:
 def _reading(row: TableRow, roles: Mapping[str, str]) -> ReaderAnswer | None:
     """Return the reading of a row; None if the reader has not answered (DataError)."""
     cells = {role: tables.whole(_text(row, column)) for role, column in roles.items()}
+    # A comma is the decimal sign of many spreadsheets; 1,234 may be a thousand.
+    for role in {"score", "seconds"} & cells.keys():
+        if re.fullmatch(r"0,\d+|\d+,\d{1,2}", cells[role]):
+            cells[role] = cells[role].replace(",", ".")
     if not any(cells.get(role) for role in ("response", "score", "cannot_tell")):
         return None
     if not cells["reader"]:
