@@ -317,7 +317,7 @@ def test_people_are_no_baseline_of_a_gate_and_have_no_part_in_bold(
         (0.001, 4, "phantom-vlm", {}, "undecided"),
         (None, 4, "phantom-vlm", {}, None),
         (40, 3, "phantom-vlm", {}, "3 of 4 planned readers"),
-        (40, 4, "phantom-vlm", {"R2": 40}, "R2 read 36 of 40 questions"),
+        (40, 4, "phantom-vlm", {"R2": 40}, "R2: 36 of 40 assigned readings"),
     ],
 )
 def test_a_verdict_needs_the_whole_assignment(

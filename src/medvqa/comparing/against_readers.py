@@ -78,7 +78,7 @@ def unread(readers: RecordedReaders, results: Iterable[Result]) -> tuple[str, ..
         lines.append(f"{len(readers.planned) - len(lacking)} of {len(readers.planned)} planned readers")
     read = Counter(readers.codes[result.sample - 1] for result in results)
     short = [code for code in readers.codes if read[code] < readers.assigned.get(code, 0)]
-    return (*lines, *(f"{code} read {read[code]:,} of {readers.assigned[code]:,} questions" for code in short))
+    return (*lines, *(f"{code}: {read[code]:,} of {readers.assigned[code]:,} assigned readings" for code in short))
 
 
 def _part(

@@ -78,7 +78,7 @@ def _notes(part: Part, codes: Sequence[str]) -> Iterator[str]:
     samples = len({result.sample for result in part.results})
     if samples > 1:
         yield f"Means of readers: 95 % intervals for other readers and cases ({method})."
-    if len({result.item.kind in CHOICE_KINDS for result in part.results}) > 1:
+    if len({result.item.kind in CHOICE_KINDS for result in part.results if result.score.value is not None}) > 1:
         yield f"{part.name}: scores of choice and of open questions are averaged together."
     if lacking := sum(result.score.value is None for result in part.results):
         yield f"{part.name}: {counted(lacking, 'readings')} without a score count in no row."
