@@ -84,9 +84,9 @@ def making(folder: Path, hidden: Path) -> Iterator[Path]:
     It replaces a folder of that name, which is there again after an error. What a killed process left is removed first.
     """
     new, old = hidden / "new", hidden / "old"
-    place = new / folder.name
-    _remove(new, old)
-    new.mkdir(mode=PRIVATE)
+    place, left = new / folder.name, (new, old) if hidden.exists() else (hidden,)
+    remove_folders(new, old)
+    new.mkdir(mode=PRIVATE, parents=True)
     try:
         yield place
         if folder.exists():
@@ -95,10 +95,11 @@ def making(folder: Path, hidden: Path) -> Iterator[Path]:
     finally:
         if old.exists() and not folder.exists():
             old.rename(folder)
-        _remove(new, old)
+        remove_folders(*left)
 
 
-def _remove(*folders: Path) -> None:
+def remove_folders(*folders: Path) -> None:
+    """Remove the folders that are there, with all that is in them (OSError)."""
     for folder in folders:
         if os.path.lexists(folder):
             shutil.rmtree(folder)

@@ -57,7 +57,8 @@ class Boards:
 
     def about(self, run: str, differs: str = "") -> About:
         """What stands beside the name of a run; `differs`: the setting in which it differs from the first."""
-        return About(note="; ".join(filter(None, ("baseline" if run == self.first else "", differs, self.notes[run]))))
+        first = "baseline" if run == self.first and self.study.versus else ""
+        return About(note="; ".join(filter(None, (first, differs, self.notes[run]))))
 
     @property
     def tests(self) -> int:

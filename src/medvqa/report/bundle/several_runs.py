@@ -302,12 +302,10 @@ def _runs(boards: Boards, images: str) -> Block | None:
     rows = [_facts(side) for side in study.sides]
     about = tuple(boards.about(side.name) for side in study.sides)
     whose = "all runs of the leaderboard" if study.rankings else "both runs"
-    lines = (
-        f"Differences are new minus baseline, over the questions that {whose} scored. Invalid answers were refused, "
-        "abstained or could not be read; they count as wrong.",
-        images,
-    )
-    return table_block(Table("", columns, tuple(rows), notes=tuple(filter(None, lines)), about=about))
+    line = "Invalid answers were refused, abstained or could not be read; they count as wrong."
+    if study.versus:
+        line = f"Differences are new minus baseline, over the questions that {whose} scored. {line}"
+    return table_block(Table("", columns, tuple(rows), notes=tuple(filter(None, (line, images))), about=about))
 
 
 def _facts(side: Side) -> tuple[object, ...]:

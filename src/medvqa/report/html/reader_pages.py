@@ -5,8 +5,6 @@ A page has codes in place of ids, and no name of a file: a reader is blind to ke
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 
@@ -44,8 +42,8 @@ def write(
     `private`: names of benchmarks that are not declared public.
     """
     by_id = {(item.benchmark, item.id): item for item in items}
-    with tempfile.TemporaryDirectory(prefix=".medvqa-", dir=folder) as temporary:
-        scratch = Path(temporary)
+    with files.making(folder / FOLDER, folder / ".medvqa-new") as place:
+        scratch = place.parent
         heads = _drawn(files.subfolder(scratch, FOLDER), by_id.values(), private, show)
         pages = []
         for reader, order in record.orders.items():
@@ -70,9 +68,8 @@ def write(
             blocks = {"head": encode(head)} | {name: (scratch / name).read_bytes() for name in own if not beside}
             drawn = page.draw(f"{plan.name} · {reader}", blocks, folder=beside, saves=True)
             files.replace(folder / file_name(reader, ".html"), drawn, mode=0o600)
-        shutil.rmtree(folder / FOLDER, ignore_errors=True)
-        if beside:
-            (scratch / FOLDER).rename(folder / FOLDER)
+    if not beside:
+        files.remove_folders(folder / FOLDER)
 
 
 def _task(
