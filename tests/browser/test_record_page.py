@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from medvqa import report
 from medvqa.report import drawn, evaluation_record
 from support import pages
 from support.tabs import Tab, text_of
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_record_asks_for_nothing_and_prints_all_sections(tab: Tab, tmp_path: Path) -> None:
