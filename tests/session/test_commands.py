@@ -43,6 +43,12 @@ limit = 12
 [grid]
 ablate = ["", "blank"]
 """
+PLAN = """
+name = "Night shift"
+benchmarks = ["phantom-mediconfusion"]
+readers = ["R1", "R2"]
+limit = 4
+"""
 ENDS = {
     "--benchmark=medlesionvqa --data=DATA": "is not there, under --data=DATA",
     "--benchmark=medlesionvqa-val --data=DATA": "is not there, under --data=DATA",
@@ -117,6 +123,8 @@ def prepared(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     door.write("test_questions.py", TEST)
     door.write("prompt.txt", "{question}\n{options}\nAnswer with the letter alone.")
     door.write("sweep.toml", SWEEP)
+    door.write("plan.toml", PLAN)
+    door.write("readers.csv", "id,reader,response\n1/1,R1,A\n1/2,R2,B\n")
     judged = "--judge='echo:<result>0.5</result>'"
     for line in (
         f"medvqa run --model=random --run=RUN {judged}",
