@@ -219,6 +219,8 @@ def test_frames_of_an_enhanced_file_are_slices(tmp_path: Path) -> None:
     assert level(image) == 1
     assert "slice 3 of 3 from feet to head, position 30 mm;" in image.pictured()[1]
     assert level(Image("x.dcm?frame=3", str(path))) == 3
+    for part in ("position=20", "slice=2"):
+        assert "both name a picture; drop one of them" in refused(Image(f"x.dcm?frame=3&{part}", str(path)))
     assert "of several frames, name ?slice= or ?frame=" in refused(Image("x.dcm?instance=1", str(path)))
     folder = tmp_path / "SER"
     folder.mkdir()

@@ -165,6 +165,9 @@ def slices(pictures: Sequence[FrameHeader], path: str, view: ImageView) -> list[
 
     `pictures` are those of the folder or file `path` (`index`).
     """
+    if view.frame is not None:
+        # Not in `views.parse`: a slice that was found is asked for by both.
+        raise MedicalError(f"?frame= and ?{view.by}= both name a picture; drop one of them")
     if not pictures:
         raise MedicalError("no DICOM picture is there")
     series = len({picture.series for picture in pictures})
