@@ -12,11 +12,10 @@ import { START, parse, print, type Go, type State, type View } from "./route";
 import { useKeys } from "./keys";
 import "./style/flips.css";
 import "./style/shell.css";
-import { ThemeChoice } from "./theme";
 import { Licences, Skip } from "./ui/edges";
 import { Visible } from "./ui/text";
 import { Explorer } from "./views/explorer";
-import { Help, useLetters } from "./views/help";
+import { Help, Tools, useLetters } from "./views/help";
 import { ItemDialog } from "./views/item";
 import { usePrinting } from "./views/print";
 import { ReviewCount, ReviewView } from "./views/review";
@@ -120,10 +119,7 @@ export const App = ({ head, data, served = false, said = null }: AppProps) => {
             {head.kind !== "history" && <a href="#questions" aria-current={current("questions")}>Questions</a>}
             {head.kind === "run" && <a href="#review" aria-current={current("review")}>Review{data !== null && <ReviewCount data={data} />}</a>}
           </nav>
-          <div class="tools">
-            <button type="button" aria-haspopup="dialog" onClick={() => { showHelp(true); }}>Keys</button>
-            <ThemeChoice />
-          </div>
+          <Tools showKeys={() => { showHelp(true); }} />
         </div>
       </header>
       <main id="main" class="wide" tabIndex={-1}>

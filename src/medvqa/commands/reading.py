@@ -13,7 +13,7 @@ import msgspec
 from medvqa import files, printing
 from medvqa.figures import counted
 from medvqa.items import Benchmark, Item, UsageError
-from medvqa.readings import foreign, reading_file, study_plan
+from medvqa.readings import foreign, reading_file, revision, study_plan
 from medvqa.readings.reading_file import Opinion, ReaderStudy, ReadingColumns
 from medvqa.readings.study_plan import JOINED, RECEIVED, RECORD, ReadingPlan, StudyRecord
 from medvqa.records import run_folder
@@ -71,8 +71,6 @@ def _to_decide(plan: ReadingPlan, items: list[Item], folder: Path) -> tuple[list
     """Return the questions without agreement, and what was said of them; without opinions, all (UsageError)."""
     if not plan.opinions:
         return items, {}
-    from medvqa.readings import revision
-
     by_item: defaultdict[tuple[str, str], list[Opinion]] = defaultdict(list)
     for line in foreign.read_any(folder / plan.opinions)[1]:
         if isinstance(line, Opinion):

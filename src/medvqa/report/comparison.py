@@ -118,10 +118,9 @@ def against_readers(study: Study) -> list[Section]:
             notes += [f"{each.model}, {part.benchmark}: no verdict: {line}" for line in part.why]
             crossed = part.difference.method == statistics.CROSSED
             notes += filter(None, [statistics.warning(part.difference.readers, crossed=crossed)])
-    rows = [row for each in study.against for part in each.parts for row in _against(each, part)]
     asked = {part.technique for each in study.against for part in each.parts}
     names = ("model", "readers", "benchmark", "technique")[: 3 + (len(asked) > 1)]
-    rows = [(*row[: len(names)], *row[4:]) for row in rows]
+    rows = [row for each in study.against for part in each.parts for row in _against(each, part, len(names))]
     columns = (
         *texts(*names),
         *(Column("model %", "figure"), Column("readers %", "figure"), Column("difference", "figure")),
@@ -133,12 +132,12 @@ def against_readers(study: Study) -> list[Section]:
     return [Section("Model against readers", tuple(dict.fromkeys(notes)), (table,) if rows else ())]
 
 
-def _against(each: AgainstReaders, part: ReadersPart) -> Iterator[tuple[object, ...]]:
-    """The row of a model against readers, and a row for these readers alone."""
+def _against(each: AgainstReaders, part: ReadersPart, named: int) -> Iterator[tuple[object, ...]]:
+    """The row of a model against readers, and a row for these readers alone; `named`: the number of its names."""
     for found in (part.difference, part.alone):
         if found is not None:
             difference = Figure(found.value, found.low, found.high, groups=found.cases, df=found.df, sign=True)
-            names = (each.model, each.people, part.benchmark, part.technique)
+            names = (each.model, each.people, part.benchmark, part.technique)[:named]
             shown = (Figure(part.model), Figure(part.readers), difference, difference)
             df = "" if found.df is None else freedom(found.df)
             verdict = part.verdict or "" if found is part.difference else ""

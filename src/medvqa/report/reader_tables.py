@@ -35,7 +35,7 @@ def of_people(report: Report) -> list[Table]:
         if part.results:
             named = (part.benchmark.name, part.technique)[: len(names)]
             rows += [(*named, *row) for row in _rows(part, codes)]
-            notes |= dict.fromkeys(_notes(part, codes))
+            notes |= dict.fromkeys(_notes(part))
     columns = (
         *(*texts(*names, "reader"), *numbers("questions"), Column("mean score %", "figure", "score")),
         *(replace(INTERVAL, name="score"), *numbers("abstained", "median seconds")),
@@ -72,7 +72,7 @@ def _row(name: str, results: Sequence[Result], *, fixed: bool) -> tuple[object, 
     return name, int((~np.isnan(scored.scores)).any(axis=0).sum()), shown, shown, abstained, time
 
 
-def _notes(part: Part, codes: Sequence[str]) -> Iterator[str]:
+def _notes(part: Part) -> Iterator[str]:
     crossed = statistics.crossed(by_reader(part.results).scores)
     method = statistics.CROSSED if crossed else statistics.NOT_CROSSED
     samples = len({result.sample for result in part.results})

@@ -158,9 +158,8 @@ class Plan:
     def missing_images(self, name: str) -> tuple[int, Sequence[str]]:
         """Return the number of a benchmark's images, and the names of those without a file."""
         shown = {(image.name, image.path): image for item in self.items(name) for image in item.images}
-        existing = {
-            path for path, image in {path: image for (_, path), image in shown.items()}.items() if image.is_there
-        }
+        by_path = {image.path: image for image in shown.values()}
+        existing = {path for path, image in by_path.items() if image.is_there}
         return len(shown), sorted(image for image, path in shown if path not in existing)
 
     def missing_path(self, name: str) -> str:

@@ -14,11 +14,11 @@ import "../style/reading.css";
 import "../style/review.css";
 import "../style/shell.css";
 import { capital, count, plural } from "../text";
-import { ThemeChoice } from "../theme";
 import { Licences, Skip } from "../ui/edges";
+import { FileChoice } from "../ui/file-choice";
 import { Visible } from "../ui/text";
 import { Viewers } from "../ui/viewer";
-import { Help, useLetters, type KeyList } from "../views/help";
+import { Help, Tools, type KeyList, useLetters } from "../views/help";
 import { SavedNote } from "../views/review";
 import { useClock } from "./clock";
 import { Answers, type Found } from "./kept";
@@ -103,7 +103,6 @@ const Files = <L extends Line>(parts: Parts<L> & { readonly primary?: boolean })
   const { of, answers } = parts;
   const [said, say] = useState("");
   const [pending, ask] = useState<Found<L> | null>(null);
-  const input = useRef<HTMLInputElement>(null);
   const take = (found: Found<L>, mine: ReadonlySet<string> = new Set()): void => {
     answers.take(found, mine);
     ask(null);
@@ -123,18 +122,7 @@ const Files = <L extends Line>(parts: Parts<L> & { readonly primary?: boolean })
   return (
     <div class="files" role="group" aria-label="Your answers as a file">
       <Export {...parts} />
-      <button type="button" onClick={() => input.current?.click()}>Load an exported file</button>
-      <input
-        ref={input}
-        type="file"
-        accept=".jsonl,application/jsonl"
-        hidden
-        onChange={({ currentTarget }) => {
-          const file = currentTarget.files?.[0];
-          currentTarget.value = "";
-          if (file !== undefined) void load(file);
-        }}
-      />
+      <FileChoice load={load}>Load an exported file</FileChoice>
       <p role="status"><Visible text={said} /></p>
       {pending !== null && (
         <p class="pending">
@@ -324,10 +312,7 @@ export const ReaderPage = <L extends Line>({ head, of }: { readonly head: Readin
       <header class="top">
         <div class="wide">
           <p class="name"><strong><Visible text={head.title} /></strong> <span>reader <Visible text={ofStudy(head, "reader")} /></span></p>
-          <div class="tools">
-            <button type="button" aria-haspopup="dialog" onClick={() => { showHelp(true); }}>Keys</button>
-            <ThemeChoice />
-          </div>
+          <Tools showKeys={() => { showHelp(true); }} />
         </div>
       </header>
       <main id="main" class="wide reader" tabIndex={-1}>

@@ -1,6 +1,7 @@
 // The list of keys, and the switch for those that are single characters.
 import { setLetters, useKeys } from "../keys";
 import { useRemembered } from "../remembered";
+import { ThemeChoice } from "../theme";
 import { Dialog } from "../ui/dialog";
 
 /** Keys, and what they do. */
@@ -50,3 +51,11 @@ export const Help = ({ letters, choose, close, list = KEYS }: HelpProps) => {
     </Dialog>
   );
 };
+
+/** What stands at the right of a page's head. */
+export const Tools = ({ showKeys }: { readonly showKeys: () => void }) => (
+  <div class="tools">
+    <button type="button" aria-haspopup="dialog" onClick={showKeys}>Keys</button>
+    <ThemeChoice />
+  </div>
+);

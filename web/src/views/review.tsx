@@ -1,5 +1,5 @@
 // A reader's own reviews: the panel beside an answer, and the view that lists, exports and imports them.
-import { useEffect, useId, useReducer, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useReducer, useState } from "preact/hooks";
 
 import { save } from "../csv";
 import type { Data } from "../data";
@@ -8,6 +8,7 @@ import type { Page } from "../page";
 import { MAX_COMMENT, MAX_FILE, SCORES, TAGS, TAG_NAMES, reviewsOf, savedOf, type Entry, type Kept, type Reviews, type SavedStore, type Tag } from "../reviews";
 import "../style/review.css";
 import { count, flat, label, plural } from "../text";
+import { FileChoice } from "../ui/file-choice";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
 
@@ -151,7 +152,6 @@ const Files = ({ page, data, reviews, run }: { readonly page: Page; readonly dat
   const [said, say] = useState("");
   const [pending, ask] = useState<Pending | null>(null);
   const [deleting, confirm] = useState(false);
-  const input = useRef<HTMLInputElement>(null);
   const several = page.head.runs.length > 1;
   const take = (entries: readonly Entry[], replaced: string): void => {
     reviews.take(run, entries);
@@ -175,18 +175,7 @@ const Files = ({ page, data, reviews, run }: { readonly page: Page; readonly dat
       <button type="button" disabled={number === 0} onClick={() => { save(lines, fileName(name), "application/jsonl"); }}>
         Export {plural(number, "review")}
       </button>
-      <button type="button" onClick={() => input.current?.click()}>Import a file</button>
-      <input
-        ref={input}
-        type="file"
-        accept=".jsonl,application/jsonl"
-        hidden
-        onChange={({ currentTarget }) => {
-          const file = currentTarget.files?.[0];
-          currentTarget.value = "";
-          if (file !== undefined) void load(file);
-        }}
-      />
+      <FileChoice load={load}>Import a file</FileChoice>
       {!deleting && <button type="button" disabled={number === 0 && reviews.kept !== "unreadable"} onClick={() => { confirm(true); }}>Delete all</button>}
       {deleting && (
         <>
