@@ -33,7 +33,7 @@ MAX_THOUGHTS = 60_000
 
 _NAMES = tuple(field.name for field in fields(Answer))
 _LATER = ("thoughts", "earlier", "whole", "cut", "noted")
-_FIRST = tuple(name for name in _NAMES if name not in _LATER)
+_FIRST = tuple(name for name in _NAMES if name not in (*_LATER, "confidence"))
 _first, _later = attrgetter(*_FIRST), attrgetter(*_LATER)
 _COUNT = "a finite number of 0 or more is expected"
 _PROBABILITY = "a natural logarithm of a probability, at most 0, is expected"
@@ -186,11 +186,14 @@ def shortened(thoughts: str) -> str:
 def to_json(answer: Answer) -> Mapping[str, Any]:
     """Return the answer ready for encoding, with -inf replaced by IMPOSSIBLE.
 
-    The fields of `_LATER` are left out if they are empty, so that lines equal those of earlier versions.
+    The fields of `_LATER` are left out if they are empty, and `confidence` if it is None, so that lines equal those of
+    earlier versions.
     """
     content = dict(zip(_FIRST, _first(answer), strict=True))
     if any(later := _later(answer)):
         content.update((name, value) for name, value in zip(_LATER, later, strict=True) if value)
+    if answer.confidence is not None:
+        content["confidence"] = answer.confidence
     logprobs = answer.option_logprobs
     if logprobs is not None and -inf in logprobs.values():
         content["option_logprobs"] = {name: IMPOSSIBLE if v == -inf else v for name, v in logprobs.items()}

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from medvqa import medical
 from medvqa.medical import MedicalError, views, windows
+from medvqa.perturbing import Alteration
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -153,7 +154,8 @@ class Image:
 
     `name` may end in the parts of a view, such as `ct/17.dcm?window=lung` or `v.nii.gz?axis=2&slice=40`. They set
     `window` and `view`, the canonical form of the other parts (`medvqa.medical.views`). `allow_burned_in`: show the
-    picture even if its DICOM header says that annotation is burnt into it.
+    picture even if its DICOM header says that annotation is burnt into it. `alteration` changes the pixels that `pil`
+    returns; it is set for prompts alone (`--perturb`).
     """
 
     name: str
@@ -165,6 +167,7 @@ class Image:
     cell: ParquetCell | TextCell | None = None
     view: str = ""
     allow_burned_in: bool = False
+    alteration: Alteration | None = None
 
     def __post_init__(self) -> None:
         """Read the view in the name; raise DataError for a wrong one, or unless `window` is two different numbers."""

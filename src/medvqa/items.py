@@ -283,7 +283,8 @@ class Answer:
     is never scored. `earlier` holds the replies of earlier turns; `seconds` and `usage` are then sums over all turns.
     `whole` is the whole reply if `text` is only the line of its answer, as for `--reasoning` and `--explain`; it is
     never scored. `cut`: the reply was cut off outside of `text`, in an earlier turn or after the answer's line.
-    `noted`: what a person who gave the answer said besides.
+    `noted`: what a person who gave the answer said besides. `confidence`: the probability, from 0 to 1, that the model
+    gave its answer when asked for it (`--confidence`); None if it was not asked, or if none could be read.
     """
 
     text: str
@@ -297,6 +298,7 @@ class Answer:
     whole: str = ""
     cut: bool = False
     noted: ReaderNote | None = None
+    confidence: float | None = None
 
     @property
     def reply(self) -> str:

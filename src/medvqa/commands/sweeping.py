@@ -50,7 +50,7 @@ OWN = {
 """Options that a sweep sets itself, and the reasons."""
 NEUTRAL: Mapping[str, Any] = {"samples": 1, "shots": 0, "rotate": 0}
 """Values that mean the same as leaving the option out; so do "" and false, for every option."""
-PLAIN = frozenset({"model", "benchmark", "technique", "prompt", "ablate", "reasoning"})
+PLAIN = frozenset({"model", "benchmark", "technique", "prompt", "ablate", "perturb", "reasoning"})
 """Options whose value alone tells them in a run's name."""
 SEVERITY = (0, 5, 11, 10, 1, 4, INTERRUPTED)
 """Exit codes of runs, the worst last."""

@@ -39,6 +39,9 @@ OPTION_OF: Mapping[str, str] = {
     "reasoning": "--reasoning",
     "explain": "--explain",
     "rotations": "--rotate",
+    "perturb": "--perturb",
+    "abstain": "--abstain",
+    "confidence": "--confidence",
 }
 """The fields of a protocol -> the options that set them."""
 
@@ -52,6 +55,8 @@ class Protocol:
     `shots`: solved examples before each question, taken from `pool` ("": the benchmark itself). `reasoning` and
     `explain` add to the prompt. `rotations`: cyclic orders of the options that each question is asked in, 0 for the
     data set's own, None for all. `readers`: the samples are readings of people, who need not all read each question.
+    `perturb`: how images or questions are changed, such as "gaussian_noise:3", "" for as they are. `abstain` offers
+    "cannot be determined" as an answer, and `confidence` asks for a probability that the answer is right.
     """
 
     prompts: tuple[str, ...] = ()
@@ -63,6 +68,9 @@ class Protocol:
     explain: bool = False
     rotations: int | None = 0
     readers: bool = False
+    perturb: str = ""
+    abstain: bool = False
+    confidence: bool = False
 
     @property
     def complete(self) -> int | None:
@@ -155,6 +163,11 @@ def check_able(techniques: Iterable[Technique], able: Iterable[str], spec: str) 
             )
 
 
+def as_shown(query: Query, protocol: Protocol) -> Item:
+    """Return the item as its prompt shows it: in the form of `protocol.perturb`, with its options rotated."""
+    return rotation.rotated(query.item, query.variant.rotation)
+
+
 def assembled(
     query: Query,
     asks: Asks,
@@ -169,7 +182,7 @@ def assembled(
     `images` replace those of the item, for --ablate=shuffle. `shots` are its solved examples, before their images are
     ablated.
     """
-    item = rotation.rotated(query.item, query.variant.rotation)
+    item = as_shown(query, protocol)
     if images is not None:
         item = replace(item, images=images)
     prompt = asks(item, query.technique)

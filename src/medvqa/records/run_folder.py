@@ -44,7 +44,7 @@ END = 2**12
 MAX_SAMPLE = 2**31
 """Samples are below it: pages hold them as whole numbers of 32 bits, data frames of 64."""
 
-LATER = frozenset({"cell", "view", "allow_burned_in"})
+LATER = frozenset({"cell", "view", "allow_burned_in", "alteration"})
 """Fields of images that earlier versions do not write."""
 
 

@@ -390,6 +390,9 @@ class RecordedProtocol(RecordPart, frozen=True, eq=False):
     explain: bool = False
     rotations: Count | None = 0
     readers: bool = False
+    perturb: str = ""
+    abstain: bool = False
+    confidence: bool = False
 
 
 class Portion(RecordPart, frozen=True, eq=False):

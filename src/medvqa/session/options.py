@@ -321,6 +321,26 @@ class Options:
         "ask the model to answer first, and then to explain its answer",
         page="asking.md",
     )
+    perturb: str | None = _asking(
+        "change images or questions before the model sees them: gaussian_noise, motion_blur, typos and others, at "
+        "level 1 to 5 (default: 3)",
+        "NAME[:LEVEL]",
+        page="asking.md",
+    )
+    abstain: bool = _asking(
+        'offer the answer "cannot be determined" to each question',
+        page="asking.md",
+    )
+    confidence: bool = _asking(
+        "ask the model for the probability that its answer is right",
+        page="asking.md",
+    )
+    wrong_costs: float | None = _scoring(
+        "with --abstain: the measure effective_reliability, in which a wrong answer costs K right ones",
+        "K",
+        kind="number",
+        page="scoring.md",
+    )
     rotate: str | None = _asking(
         "ask each question with its options in N cyclic orders, or in all; it counts as right only if every "
         "answer is right",

@@ -38,7 +38,7 @@ from medvqa.items import (
     replace,
 )
 from medvqa.protocols import ablation, naming, rotation, shots
-from medvqa.protocols.protocol import Asks, Protocol, assembled, check_able
+from medvqa.protocols.protocol import Asks, Protocol, as_shown, assembled, check_able
 from medvqa.protocols.reasoning import Instruction
 from medvqa.records.run_record import RunRecord
 from medvqa.session import judging, pools
@@ -465,7 +465,7 @@ class Plan:
 
         `digest` is the prompt's.
         """
-        item = rotation.rotated(query.item, query.variant.rotation)
+        item = as_shown(query, self.protocol)
         return scoring.result(
             query if item is query.item else replace(query, item=item),
             prompt,

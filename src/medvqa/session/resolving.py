@@ -244,6 +244,9 @@ def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequenc
         reasoning="" if options.reasoning is None else _one_of("reasoning", options.reasoning, REASONINGS),
         explain=options.explain,
         rotations=0 if options.rotate is None else _rotations(options.rotate),
+        perturb=options.perturb or "",
+        abstain=options.abstain,
+        confidence=options.confidence,
     )
     protocol.check(asked)
     if asked.rotations != 0:
