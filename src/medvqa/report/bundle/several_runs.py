@@ -153,7 +153,7 @@ def _leaderboard(boards: Boards) -> list[Block]:
     if not name:
         return leaderboards.tables(boards)
     others = [side for side in boards.study.sides if side.name != name]
-    without = comparing.study(others, boards.benchmarks, flips=False, rank_two=True, units=False)
+    without = comparing.study(others, boards.benchmarks, flips=False, rank_two=True, units=False, robust=False)
     return [
         *leaderboards.tables(boards, ["All runs"]),
         *leaderboards.tables(Boards(without, boards.benchmarks, boards.notes), [f"Without {name}"]),
