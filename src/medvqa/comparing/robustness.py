@@ -102,6 +102,11 @@ class Robustness:
     consistency: tuple[Consistency, ...]
 
 
+def is_mask(perturb: str) -> bool:
+    """Whether a perturbation masks a region of the image, or a part elsewhere."""
+    return Perturbation.parse(perturb).name in MASKS
+
+
 def robustness(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> tuple[Robustness, ...]:
     """Return each clean run that has changed runs, in order; a changed run has one clean run, the first.
 

@@ -15,6 +15,7 @@ from medvqa.benchmarks import not_known
 from medvqa.comparing import Side
 from medvqa.comparing.gating.rules import DEFAULT_MARGIN, FILE, TABLE, BenchmarkRule, Rules
 from medvqa.comparing.gating.verdict import digest
+from medvqa.comparing.robustness import is_mask
 from medvqa.decode import did_you_mean
 from medvqa.items import (
     TECHNIQUES,
@@ -169,6 +170,11 @@ def prepare(
     chosen = bool(run.options.benchmark)
     if any(of.readers is not None for of in (run, *(side.run for side in baselines))):
         raise UsageError("a gate compares models; compare a model with people by `medvqa compare` (medvqa help people)")
+    if is_mask(run.protocol.perturb):
+        raise UsageError(
+            f"--perturb={run.protocol.perturb}: masks of regions describe a run and are never gated: leave out "
+            "--baseline, and add --gate=off if this project has rules of a gate"
+        )
     _check_names(rules, benchmarks)
     notes = _check_present(rules, present, chosen)
     sides = tuple(_comparable(side, run, present, chosen) for side in baselines)

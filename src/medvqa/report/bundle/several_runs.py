@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medvqa import comparing, metrics
 from medvqa.comparing import Compared, Paired, PairedPart, Side, Study, Versus, under_protocols
 from medvqa.figures import About, Column, Figure, Table, numbers, of_units, texts
 from medvqa.items import INVALID_OUTCOMES, Benchmark
-from medvqa.report import comparison
-from medvqa.report.bundle import leaderboards
+from medvqa.report import comparison, robustness
+from medvqa.report.bundle import charts, leaderboards
 from medvqa.report.bundle.difference_sentences import QUESTIONS, sentence
 from medvqa.report.bundle.leaderboards import Boards
 from medvqa.report.bundle.page_blocks import (
@@ -82,6 +82,7 @@ def sections(
         PageSection("result", "Result", [*_notices(boards, left_out), *_headline(boards, compared)]),
         *(_against_readers(each) for each in comparison.against_readers(study)),
         PageSection("ranking", "Leaderboard", _leaderboard(boards)),
+        section("robustness", "Robustness", _robustness(study)),
         PageSection(
             "effects", "One setting changed", [each.headline() for each in compared if several and each.meaning]
         ),
@@ -95,6 +96,15 @@ def sections(
 
 def _against_readers(found: comparison.Section) -> PageSection:
     return section("readers", found.title, [TextBlock(lines=found.notes), *map(table_block, found.tables)])
+
+
+def _robustness(study: Study) -> Iterator[Block | None]:
+    """Yield the drawings, tables and notes of each clean run with its changed runs; several stand under tabs."""
+    for found in study.robustness:
+        tabs = (found.clean,) if len(study.robustness) > 1 else ()
+        yield from charts.robustness_plots(found, tabs)
+        yield from (table_block(table, tabs=tabs) for table in robustness.tables(found))
+        yield TextBlock(lines=tuple(robustness.notes(found)), tabs=tabs)
 
 
 # ---- the result ------------------------------------------------------------------------------------------------------
@@ -319,7 +329,7 @@ def _facts(side: Side) -> tuple[object, ...]:
         side.name,
         side.model,
         ", ".join(techniques),
-        side.run.ablation or "original",
+        side.run.ablation or side.run.protocol.perturb or "original",
         answers,
         share,
         truncated,
