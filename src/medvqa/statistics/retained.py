@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from math import sqrt
 
 from medvqa.figures import defined
-from medvqa.statistics import intervals
 from medvqa.statistics.clustered import clustered
 from medvqa.statistics.influence import UnitTable, difference
+from medvqa.statistics.intervals import intervals
 from medvqa.statistics.paired import Comparison, prepared
 
 
@@ -54,7 +54,7 @@ def retained(
     """
     sides = [prepared(table, over=over, weights=weights).influences for table in (new, baseline)]
     estimates = clustered(sides[1])
-    low, high = (float(end[0]) for end in intervals.intervals(estimates, binary=binary, level=2 * compared.level - 1))
+    low, high = (float(end[0]) for end in intervals(estimates, binary=binary, level=2 * compared.level - 1))
     b, d = compared.baseline, compared.difference
     # NaN bounds are no bounds.
     if b is None or d is None or not b - max(b - low, high - b) > 0:
