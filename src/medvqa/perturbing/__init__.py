@@ -43,7 +43,7 @@ class PixelChange:
 
     `apply` takes pixels, the parameters of a level, and a generator of random numbers; it returns new pixels of the
     same shape. `parameters`: by set, those of levels 1 to LEVELS; {} for a change without levels. `words`: what it
-    does, in a few words for people.
+    does, in a few words for people. `modalities`: words of the tag `modality` of questions that it is for, () for any.
     """
 
     name: str
@@ -51,3 +51,4 @@ class PixelChange:
     words: str
     apply: Callable[[NDArray[np.uint8], Any, np.random.Generator], NDArray[np.uint8]]
     parameters: Mapping[str, tuple[Any, ...]]
+    modalities: tuple[str, ...] = ()
