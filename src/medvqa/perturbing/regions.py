@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FIELD = "region"
+FIELD = "box_xywh"
 """The field of `Item.extra` that holds the boxes of its first image, each as [left, top, width, height]."""
 MAX_BOXES = 20
 """Boxes of one question."""
