@@ -246,17 +246,17 @@ def _by_channel(pixels: Pixels, change: Callable[[Floats], Floats]) -> Pixels:
 CHANGES: tuple[PixelChange, ...] = (
     PixelChange(
         *("ct_metal", "MedFM-Robust", "bright streaks across a CT, as beside metal", streak),
-        {"medfm": (0.10, 0.18, 0.28, 0.40, 0.55)},
+        {"": (0.10, 0.18, 0.28, 0.40, 0.55)},
         CT,
     ),
     PixelChange(
         *("ct_beam_hardening", "MedFM-Robust", "a CT that darkens from top to bottom", shade),
-        {"medfm": (0.08, 0.15, 0.22, 0.32, 0.45)},
+        {"": (0.08, 0.15, 0.22, 0.32, 0.45)},
         CT,
     ),
     PixelChange(
         *("window_level", "MedFM-Robust", "a narrower window, at another place", window),
-        {"medfm": (0.10, 0.20, 0.30, 0.40, 0.50)},
+        {"": (0.10, 0.20, 0.30, 0.40, 0.50)},
         (*CT, *XRAY),
     ),
     PixelChange(
@@ -264,32 +264,32 @@ CHANGES: tuple[PixelChange, ...] = (
         "ours",
         "noise of a CT with a low dose",
         add_quantum_noise,
-        {"medfm": (0.3, 0.6, 0.9, 1.2, 1.5)},
+        {"": (0.3, 0.6, 0.9, 1.2, 1.5)},
         CT,
     ),
     PixelChange(
         *("mri_motion", "MedFM-Robust", "lines of k-space shifted, as by a patient who moves", move_in_scanner),
-        {"medfm": ((2.0, 0.15), (5.0, 0.30), (10.0, 0.45), (18.0, 0.60), (30.0, 0.80))},
+        {"": ((2.0, 0.15), (5.0, 0.30), (10.0, 0.45), (18.0, 0.60), (30.0, 0.80))},
         MRI,
     ),
     PixelChange(
         *("mri_bias_field", "MedFM-Robust", "an MRI that is brighter around a coil", brighten_at_coil),
-        {"medfm": (0.30, 0.50, 0.70, 0.85, 0.95)},
+        {"": (0.30, 0.50, 0.70, 0.85, 0.95)},
         MRI,
     ),
     PixelChange(
         *("mri_ghosting", "MedFM-Robust", "a second, weaker copy of an MRI below the first", ghost),
-        {"medfm": (0.10, 0.20, 0.35, 0.50, 0.70)},
+        {"": (0.10, 0.20, 0.35, 0.50, 0.70)},
         MRI,
     ),
     PixelChange(
         *("us_shadow", "MedFM-Robust", "an acoustic shadow in an ultrasound picture", shadow),
-        {"medfm": (0.30, 0.45, 0.55, 0.70, 0.85)},
+        {"": (0.30, 0.45, 0.55, 0.70, 0.85)},
         ULTRASOUND,
     ),
     PixelChange(
         *("us_reverberation", "MedFM-Robust", "bright bands at equal distances in an ultrasound picture", reverberate),
-        {"medfm": (0.12, 0.18, 0.25, 0.35, 0.45)},
+        {"": (0.12, 0.18, 0.25, 0.35, 0.45)},
         ULTRASOUND,
     ),
     PixelChange("flip", "ours", "left and right exchanged: answers about sides are expected to change", flip, {}),

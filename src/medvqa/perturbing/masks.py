@@ -8,9 +8,10 @@ same for all fills, so that runs are paired.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from medvqa.perturbing import Alteration, Box, regions
+from medvqa.perturbing import Box, PixelChange, regions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
 
     Pixels = NDArray[np.uint8]
 
-MASKS: Mapping[str, str] = {
-    "mask_region": "the region of the question hidden",
-    "mask_elsewhere": "a place of the region's size and contrast hidden elsewhere",
-}
-"""The masks, and what they do in a few words."""
 CANDIDATES = 200
 
 
@@ -60,33 +56,37 @@ FILLS: Mapping[str, Callable[[Pixels, Sequence[Box], np.random.Generator], Pixel
     "noise": _noise,
     "black": _black,
 }
-"""What stands in the place of hidden pixels; the first is the default."""
+"""What stands in the place of hidden pixels."""
+DEFAULT_FILL = "mean"
+MASKS = {"mask_region": "region hidden", "mask_elsewhere": "as large a place elsewhere hidden"}
+"""The masks, and what they do in a few words."""
 
 
-def masked(pixels: Pixels, alteration: Alteration) -> Pixels:
-    """Return the picture with the boxes of a mask hidden; `alteration.of` names the fill.
+def masked(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator, *, mask: str, fill: str) -> Pixels:
+    """Return the picture with its regions hidden, or a place elsewhere.
 
     Raises ValueError if the boxes are not in the picture, or if it has no place elsewhere.
     """
-    import numpy as np
-
-    random = np.random.default_rng(alteration.seed)
     height, width = pixels.shape[:2]
-    boxes = alteration.boxes
     if not boxes or not regions.are_inside(boxes, (width, height)):
-        raise ValueError(f"the region is not inside of the picture of {width} x {height} pixels")
-    # Drawn for both masks, so that equal seeds give equal noise.
-    moved = elsewhere(pixels, boxes, random)
-    if alteration.name == "mask_elsewhere":
-        if not moved:
-            raise ValueError("the picture has no place elsewhere of the region's size")
-        boxes = moved
-    filled = FILLS[alteration.of or next(iter(FILLS))](pixels, boxes, random)
+        raise ValueError(f"its region is not within its {width} x {height} pixels")
+    hidden = elsewhere(pixels, boxes, random) if mask == "mask_elsewhere" else boxes
+    if not hidden:
+        raise ValueError("it has no place of the region's size elsewhere")
+    filled = FILLS[fill](pixels, boxes, random)
     changed = pixels.copy()
-    for left, top, across, down in boxes:
+    for left, top, across, down in hidden:
         where = slice(top, top + down), slice(left, left + across)
         changed[where] = filled[where]
     return changed
+
+
+CHANGES = tuple(
+    PixelChange(f"{mask}:{fill}", "ours", f"{words} ({fill})", partial(masked, mask=mask, fill=fill), {})
+    for mask, words in MASKS.items()
+    for fill in FILLS
+)
+"""Each mask with each fill."""
 
 
 def elsewhere(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator) -> tuple[Box, ...]:

@@ -78,5 +78,5 @@ def corner(boxes: Sequence[Box]) -> tuple[int, int]:
 
 
 def has_place(boxes: Sequence[Box], size: tuple[int, int]) -> bool:
-    """Return whether a picture of this width and height holds the boxes, and has a place for them elsewhere."""
-    return are_inside(boxes, size) and bool(free_moves(boxes, size).any())
+    """Return whether a picture of this width and height, which holds the boxes, has a place for them elsewhere."""
+    return bool(free_moves(boxes, size).any())

@@ -37,7 +37,7 @@ from medvqa.items import (
     Variant,
     replace,
 )
-from medvqa.protocols import ablation, naming, rotation, shots
+from medvqa.protocols import ablation, naming, perturbation, rotation, shots
 from medvqa.protocols.protocol import Asks, Protocol, as_shown, assembled, check_able
 from medvqa.protocols.reasoning import Instruction
 from medvqa.records.run_record import RunRecord
@@ -260,18 +260,39 @@ class Plan:
         return self.model.backend.readers()
 
     def has(self, query: Query) -> bool:
-        """Whether the question is asked in the query's variant; of people, whether the sample's reader has read it."""
+        """Whether the question is asked in the query's variant, and --perturb can change it.
+
+        Of people, whether the sample's reader has read it.
+        """
+        if self.protocol.perturb and query.item.id in self.unperturbed(query.item.benchmark):
+            return False
         if self.readers is None:
             return query.variant in self.variants_of(query.item, query.technique)
         read = self.readers.read[query.sample - 1]
         return (query.item.benchmark, query.item.id) in read or ("", query.item.id) in read
 
+    @once
+    def unperturbed(self, name: str) -> frozenset[str]:
+        """The ids of a benchmark's questions that --perturb is not for: they are not asked (DataError)."""
+        left_out = set[str]()
+        for item in self.items(name):
+            try:
+                if not perturbation.can_change(item, self.protocol.perturb):
+                    left_out.add(item.id)
+            except ValueError as error:
+                raise DataError(f"{name}, {self.place(item)}: {error}") from None
+        return frozenset(left_out)
+
     @cached_property
-    def chosen_by_model(self) -> tuple[str, ...]:
-        """The option of a model that leaves questions out, as no reader has read them; () if it leaves none out."""
+    def chosen_by_plan(self) -> tuple[str, ...]:
+        """The options that leave questions out: a model of people who have not read them, or --perturb."""
         items = (item for name in self.benchmarks if self.readers is not None for item in self.items(name))
         unread = any(not self._answers_of(item, self.techniques[0]) for item in items)
-        return (f"--model={self.options.model}",) if unread else ()
+        left_out = bool(self.protocol.perturb) and any(map(self.unperturbed, self.benchmarks))
+        return (
+            *([f"--model={self.options.model}"] if unread else []),
+            *([f"--perturb={self.protocol.perturb}"] if left_out else []),
+        )
 
     def has_every_answer(self, keys: Iterable[QuestionKey]) -> bool:
         """Whether these keys hold each of their questions in all its variants and samples.
@@ -291,6 +312,8 @@ class Plan:
 
     def _answers_of(self, item: Item, technique: Technique) -> int:
         """The number of answers to a question."""
+        if self.protocol.perturb and item.id in self.unperturbed(item.benchmark):
+            return 0
         if self.readers is not None:
             return sum(self.has(Query(item, technique, sample)) for sample in self.samples)
         return len(self.variants_of(item, technique)) * max(len(self.samples), 1)

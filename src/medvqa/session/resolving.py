@@ -19,7 +19,7 @@ from medvqa.items import (
     Technique,
     UsageError,
 )
-from medvqa.protocols import naming, prompt_files, protocol, rotation
+from medvqa.protocols import naming, perturbation, prompt_files, protocol, rotation
 from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.session import judging, pools, tracking
@@ -244,7 +244,7 @@ def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequenc
         reasoning="" if options.reasoning is None else _one_of("reasoning", options.reasoning, REASONINGS),
         explain=options.explain,
         rotations=0 if options.rotate is None else _rotations(options.rotate),
-        perturb=options.perturb or "",
+        perturb="" if options.perturb is None else perturbation.parse(options.perturb).text,
         abstain=options.abstain,
         confidence=options.confidence,
     )

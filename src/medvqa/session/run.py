@@ -393,7 +393,7 @@ class Run:
         if not (selected or self._empty_shard):
             return
         before = self._before.selected
-        how = (*before.how, *self.plan.project.selects, *self.plan.chosen_by_model)
+        how = (*before.how, *self.plan.project.selects, *self.plan.chosen_by_plan)
         chosen = self.plan.project.by_outcome
         every = self.plan.has_every_answer(selected)
         if self._before.benchmarks.keys() - self.plan.benchmarks.keys():
