@@ -245,52 +245,52 @@ def _by_channel(pixels: Pixels, change: Callable[[Floats], Floats]) -> Pixels:
 
 CHANGES: tuple[PixelChange, ...] = (
     PixelChange(
-        *("ct_metal", "MedFM-Robust", "bright streaks across a CT, as beside metal", streak),
+        *("ct_metal", "MedFM-Robust", "CT metal streaks", streak),
         {"": (0.10, 0.18, 0.28, 0.40, 0.55)},
         CT,
     ),
     PixelChange(
-        *("ct_beam_hardening", "MedFM-Robust", "a CT that darkens from top to bottom", shade),
+        *("ct_beam_hardening", "MedFM-Robust", "CT beam hardening", shade),
         {"": (0.08, 0.15, 0.22, 0.32, 0.45)},
         CT,
     ),
     PixelChange(
-        *("window_level", "MedFM-Robust", "a narrower window, at another place", window),
+        *("window_level", "MedFM-Robust", "wrong window", window),
         {"": (0.10, 0.20, 0.30, 0.40, 0.50)},
         (*CT, *XRAY),
     ),
     PixelChange(
         "ct_low_dose",
         "ours",
-        "noise of a CT with a low dose",
+        "CT low dose",
         add_quantum_noise,
         {"": (0.3, 0.6, 0.9, 1.2, 1.5)},
         CT,
     ),
     PixelChange(
-        *("mri_motion", "MedFM-Robust", "lines of k-space shifted, as by a patient who moves", move_in_scanner),
+        *("mri_motion", "MedFM-Robust", "MRI motion", move_in_scanner),
         {"": ((2.0, 0.15), (5.0, 0.30), (10.0, 0.45), (18.0, 0.60), (30.0, 0.80))},
         MRI,
     ),
     PixelChange(
-        *("mri_bias_field", "MedFM-Robust", "an MRI that is brighter around a coil", brighten_at_coil),
+        *("mri_bias_field", "MedFM-Robust", "MRI bias field", brighten_at_coil),
         {"": (0.30, 0.50, 0.70, 0.85, 0.95)},
         MRI,
     ),
     PixelChange(
-        *("mri_ghosting", "MedFM-Robust", "a second, weaker copy of an MRI below the first", ghost),
+        *("mri_ghosting", "MedFM-Robust", "MRI ghosting", ghost),
         {"": (0.10, 0.20, 0.35, 0.50, 0.70)},
         MRI,
     ),
     PixelChange(
-        *("us_shadow", "MedFM-Robust", "an acoustic shadow in an ultrasound picture", shadow),
+        *("us_shadow", "MedFM-Robust", "ultrasound shadow", shadow),
         {"": (0.30, 0.45, 0.55, 0.70, 0.85)},
         ULTRASOUND,
     ),
     PixelChange(
-        *("us_reverberation", "MedFM-Robust", "bright bands at equal distances in an ultrasound picture", reverberate),
+        *("us_reverberation", "MedFM-Robust", "ultrasound reverberation", reverberate),
         {"": (0.12, 0.18, 0.25, 0.35, 0.45)},
         ULTRASOUND,
     ),
-    PixelChange("flip", "ours", "left and right exchanged: answers about sides are expected to change", flip, {}),
+    PixelChange("flip", "ours", "left-right flip, which may change answers about sides", flip, {}),
 )

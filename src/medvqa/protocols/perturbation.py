@@ -146,7 +146,8 @@ def can_change(item: Item, perturb: str) -> bool:
     """Return whether `Protocol.perturb` is for a question; runs ask no others.
 
     A mask is for questions whose first image has a region, and a place elsewhere of its size. An artefact of a modality
-    is for questions of that modality, and for those that name none. ValueError if a region leaves its image, or is none.
+    is for questions of that modality, and for those that name none. ValueError if a region is wrong, or leaves its
+    image.
     """
     perturbation = of(perturb)
     if perturbation is None:
