@@ -44,7 +44,7 @@ END = 2**12
 MAX_SAMPLE = 2**31
 """Samples are below it: pages hold them as whole numbers of 32 bits, data frames of 64."""
 
-LATER = frozenset({"cell", "view", "allow_burned_in", "alteration"})
+LATER = frozenset({"cell", "view", "allow_burned_in"})
 """Fields of images that earlier versions do not write."""
 
 
@@ -65,7 +65,8 @@ class _LineExtents(msgspec.Struct):
 
 
 _WHOLE = msgspec.structs.asdict(Extent())
-_FIELDS = tuple(name for name in Image.__slots__ if name not in ("name", "path"))
+_FIELDS = tuple(name for name in Image.__slots__ if name not in ("name", "path", "alteration"))
+"""The fields of an image in a line; results have the images of the data set, without alterations."""
 _fields = attrgetter(*_FIELDS)
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Result)
@@ -73,7 +74,9 @@ _extents = msgspec.json.Decoder(_LineExtents)
 _BASE64 = b'"encoding":"base64"'
 _IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
 _IMAGES = b'"images":'
-_NOT_NOTED = b',"noted":null},"score":'
+_SCORE = b'},"score":'
+_NOT_ASKED, _NOT_NOTED = b',"confidence":null', b',"noted":null'
+"""Fields of an answer that digests of earlier versions do not cover, at its end."""
 _NO_VARIANT = b',"variant":""}'
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 
@@ -420,10 +423,9 @@ def decisive_digest(results: Iterable[Result]) -> tuple[str, int]:
     last, total = {result.key: result for result in results}, hashlib.sha256()
     for key in sorted(last):
         line = _line(last[key], _published)
-        if (answer := last[key].answer) is not None and answer.noted is None:
-            # Digests of earlier versions do not cover a field that answers of models do not have.
-            before, after = line.rsplit(_NOT_NOTED, 1)
-            line = before + b'},"score":' + after
+        if (answer := last[key].answer) is not None and answer.confidence is None:
+            before, after = line.rsplit(_NOT_ASKED + _SCORE, 1)
+            line = (before.removesuffix(_NOT_NOTED) if answer.noted is None else before) + _SCORE + after
         # They cover a field that results no longer have.
         total.update(line[:-1] + b',"ranking":null}\n')
     return total.hexdigest(), len(last)
