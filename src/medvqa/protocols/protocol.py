@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from medvqa.items import Ablation, Image, Item, Prompt, Query, Shot, Technique, UsageError, replace
-from medvqa.protocols import ablation, question_forms, rotation
+from medvqa.protocols import ablation, perturbation, question_forms, rotation
 from medvqa.protocols.reasoning import INSTRUCTIONS, Instruction
 
 Combine = Literal["mean", "vote"]
@@ -122,8 +122,8 @@ class Protocol:
         if self.shots:
             number = f"{self.shots} shot{'s' * (self.shots > 1)}"
             names.append(f"{number} from {self.pool}" if self.pool else number)
-        names += filter(None, [question_forms.label(self.perturb)])
         names += ["explain"] if self.explain else [self.reasoning] if self.reasoning else []
+        names += [perturbation.in_words(self.perturb)] if self.perturb else []
         return ", ".join(names)
 
 
@@ -197,6 +197,9 @@ def assembled(
         prompt = replace(prompt, shots=shots)
     if query.sample or query.variant.name:
         prompt = replace(prompt, sample=query.sample, variant=query.variant.name)
+    if protocol.perturb:
+        # Solved examples stay as they are: they show how to answer.
+        prompt = replace(prompt, images=perturbation.altered(prompt.images, query.item, protocol.perturb))
     if ablated == "text-only":
         return ablation.withhold(prompt)
     return ablation.blank(prompt) if ablated == "blank" else prompt

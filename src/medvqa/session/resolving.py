@@ -19,7 +19,7 @@ from medvqa.items import (
     Technique,
     UsageError,
 )
-from medvqa.protocols import naming, prompt_files, protocol, question_forms, rotation
+from medvqa.protocols import naming, perturbation, prompt_files, protocol, question_forms, rotation
 from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.session import judging, pools, tracking
@@ -236,7 +236,7 @@ def _check_token_limits(plan: Plan) -> None:
 
 def _protocol(project: Project, chosen: Sequence[Benchmark], techniques: Sequence[Technique], pool: str) -> Protocol:
     """Return the protocol that the options name (UsageError); `pool`: the name of the pool of solved examples."""
-    options, perturb = project.options, project.options.perturb or ""
+    options = project.options
     asked = Protocol(
         prompts=_prompts(options, chosen),
         samples=options.samples,
@@ -246,7 +246,7 @@ def _protocol(project: Project, chosen: Sequence[Benchmark], techniques: Sequenc
         reasoning="" if options.reasoning is None else _one_of("reasoning", options.reasoning, REASONINGS),
         explain=options.explain,
         rotations=0 if options.rotate is None else _rotations(options.rotate),
-        perturb=question_forms.parse(perturb, project.cwd).canonical if question_forms.is_form(perturb) else perturb,
+        perturb=_perturb(options.perturb or "", project.cwd),
         abstain=options.abstain,
         confidence=options.confidence,
     )
@@ -254,6 +254,13 @@ def _protocol(project: Project, chosen: Sequence[Benchmark], techniques: Sequenc
     if asked.rotations != 0:
         rotation.check(techniques)
     return asked
+
+
+def _perturb(typed: str, cwd: Path) -> str:
+    """Return the change of questions or images that --perturb names as `Protocol.perturb` has it (UsageError)."""
+    if question_forms.is_form(typed):
+        return question_forms.parse(typed, cwd).canonical
+    return perturbation.parse(typed).text if typed else ""
 
 
 def _prompt_files(project: Project) -> Mapping[str, Templates]:
