@@ -17,6 +17,7 @@ from medvqa import printing
 from medvqa.decode import did_you_mean
 from medvqa.items import Image, Item, UsageError
 from medvqa.perturbing import DEFAULT_LEVEL, LEVELS, Alteration, PixelChange, catalogue, masks, regions
+from medvqa.protocols import question_forms
 
 DIMENSION = "modality"
 """The tag that chooses parameters."""
@@ -33,8 +34,6 @@ MODALITIES: Mapping[str, tuple[str, ...]] = {
 """Data sets of MedMNIST-C -> the slugs of the modality that they are taken for. The choice is ours."""
 GENERAL = ("chestmnist", "dermamnist", "pathmnist")
 """Where no modality chooses, the first of these sets that has the change. The choice is ours."""
-QUESTION_FORMS = ("paraphrase", "typos", "irrelevant_context", "false_premise", "none_of_the_above")
-"""Names of --perturb that change the question and not its images."""
 _BY_SLUG = {slug: name for name, slugs in MODALITIES.items() for slug in slugs}
 
 
@@ -77,8 +76,8 @@ def parse(typed: str) -> ImagePerturbation:
     before, slash, rest = typed.rpartition("/")
     name, colon, level = rest.partition(":")
     if name not in changes:
-        listed = ", ".join(changes), ", ".join(QUESTION_FORMS)
-        near = did_you_mean(name, [*changes, *QUESTION_FORMS])
+        listed = ", ".join(changes), ", ".join(question_forms.NAMES)
+        near = did_you_mean(name, [*changes, *question_forms.NAMES])
         meant = near[near.index(". Did you mean") :] if ". Did you mean" in near else ""
         raise UsageError(f"{option}: no such change. Of images: {listed[0]}. Of questions: {listed[1]}{meant}")
     change = changes[name]
@@ -96,13 +95,15 @@ def parse(typed: str) -> ImagePerturbation:
 def of(perturb: str) -> ImagePerturbation | None:
     """Return the change of images that `Protocol.perturb` names; None if there is none, or one of questions."""
     name = perturb.rpartition("/")[2].partition(":")[0]
-    return parse(perturb) if name in catalogue.changes() or perturb in catalogue.changes() else None
+    # A form of questions may name a file.
+    is_of_images = not {name, perturb}.isdisjoint(catalogue.changes()) and not question_forms.is_form(perturb)
+    return parse(perturb) if is_of_images else None
 
 
 def in_words(perturb: str) -> str:
     """Return `Protocol.perturb` in a few words for people."""
     found = of(perturb)
-    return perturb if found is None else found.words
+    return found.words if found is not None else question_forms.label(perturb) or perturb
 
 
 @cache
