@@ -274,7 +274,7 @@ class Plan:
 
     @cached_property
     def chosen_by_options(self) -> tuple[str, ...]:
-        """The options that leave questions out: of a model, as no reader has read them, or as --perturb is not for them."""
+        """The options that leave questions out: a model of readers who have not read them, or --perturb."""
         items = [item for name in self.benchmarks for item in self.items(name)]
         if self.readers is not None and not all(self._answers_of(item, self.techniques[0]) for item in items):
             return (f"--model={self.options.model}",)
