@@ -92,7 +92,13 @@ class StoredAnswer(Answer):
         stored: StoredAnswer = object.__new__(cls)
         # Each line has its own text of `finish`; all are the same few words.
         own = {"seconds": answer.seconds, "finish": sys.intern(answer.finish), "cut": answer.cut}
-        for name, value in {**own, "noted": answer.noted, "_file": file, "_place": place}.items():
+        for name, value in {
+            **own,
+            "noted": answer.noted,
+            "confidence": answer.confidence,
+            "_file": file,
+            "_place": place,
+        }.items():
             object.__setattr__(stored, name, value)
         return stored
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from medvqa.items import Ablation, Image, Item, Prompt, Query, Shot, Technique, UsageError, replace
-from medvqa.protocols import ablation, perturbation, rotation
+from medvqa.protocols import ablation, perturbation, question_forms, rotation
 from medvqa.protocols.reasoning import INSTRUCTIONS, Instruction
 
 Combine = Literal["mean", "vote"]
@@ -165,8 +165,11 @@ def check_able(techniques: Iterable[Technique], able: Iterable[str], spec: str) 
 
 
 def as_shown(query: Query, protocol: Protocol) -> Item:
-    """Return the item as its prompt shows it: in the form of `protocol.perturb`, with its options rotated."""
-    return rotation.rotated(query.item, query.variant.rotation)
+    """Return the item as its answers are read: options and key as `protocol.perturb` and the rotation show them.
+
+    The question stays that of `query.item`.
+    """
+    return rotation.rotated(question_forms.offered(query.item, protocol.perturb), query.variant.rotation)
 
 
 def assembled(
@@ -180,6 +183,7 @@ def assembled(
 ) -> Prompt:
     """Return the prompt of a question as a run sends it, but for the limit of tokens.
 
+    `query.item` has its question in the form of `protocol.perturb` (`question_forms.Form.formed`).
     `images` replace those of the item, for --ablate=shuffle. `shots` are its solved examples, before their images are
     ablated.
     """
