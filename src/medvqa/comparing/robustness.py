@@ -19,40 +19,19 @@ from medvqa.figures import Figure, of_units
 from medvqa.items import INVALID_OUTCOMES, Benchmark, Result
 from medvqa.metrics import Tabled
 from medvqa.perturbing import LEVELS
+from medvqa.perturbing.masks import MASKS
+from medvqa.protocols import perturbation, question_forms
 from medvqa.statistics import UnitTable
 
-FORMS = ("typos", "paraphrase", "false_premise", "irrelevant_context", "none_of_the_above")
-"""Perturbations of the question's text."""
 FLIP = "flip"
-REGION, ELSEWHERE = MASKS = "mask_region", "mask_elsewhere"
-"""Masks of a region of the image, and of as large a part elsewhere."""
+"""A perturbation of the image that should change answers about a side."""
 RATES = (metrics.abstained_rate, metrics.refused_rate, metrics.unparsed_rate)
+NAMES = tuple(rate.name for rate in RATES)
 ChangedBy = Literal["image", "form", "reliance", "mask", "abstention"]
 """image, form: a perturbation of the image, or of the question's text. reliance: an ablation. mask: a region of the
 image. abstention: an ablation, of runs that may abstain; its measures are RATES."""
 KINDS: tuple[ChangedBy, ...] = ("image", "form", "reliance", "mask", "abstention")
 FIVE = range(1, LEVELS + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Perturbation:
-    """The parts of `Protocol.perturb`: a name, its level (0 without one), and the rest, such as a mask's fill."""
-
-    name: str
-    level: int = 0
-    of: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> Perturbation:
-        """Return the parts of "gaussian_noise:3", "mask_region:black" or "paraphrase:file.csv@1f2e3d4c"."""
-        name, _, rest = text.partition(":")
-        level, _, of = rest.partition(":")
-        return cls(name, int(level), of) if level.isdecimal() else cls(name.partition("@")[0], 0, rest)
-
-    @property
-    def family(self) -> str:
-        """The name for people, the same at all levels."""
-        return f"{self.name}:{self.of}" if self.of else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +81,6 @@ class Robustness:
     consistency: tuple[Consistency, ...]
 
 
-def is_mask(perturb: str) -> bool:
-    """Whether a perturbation masks a region of the image, or a part elsewhere."""
-    return Perturbation.parse(perturb).name in MASKS
-
-
 def robustness(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> tuple[Robustness, ...]:
     """Return each clean run that has changed runs, in order; a changed run has one clean run, the first.
 
@@ -133,16 +107,18 @@ def _is_of(side: Side, clean: Side) -> bool:
 
 
 def _named(side: Side) -> tuple[str, int]:
-    """The name of a change and its level."""
-    change = Perturbation.parse(side.run.protocol.perturb)
-    return (side.run.ablation, 0) if side.run.ablation else (change.family, change.level)
+    """The name of a change, the same at all levels, and its level, 0 without one: "chestmnist/contrast_up", 3."""
+    name, _, level = side.run.protocol.perturb.rpartition(":")
+    if side.run.ablation or not (name and level.isdecimal()):
+        return side.run.ablation or side.run.protocol.perturb.partition("@")[0], 0
+    return name, int(level)
 
 
 def _kind(side: Side) -> ChangedBy:
     if side.run.ablation:
         return "reliance"
-    name = Perturbation.parse(side.run.protocol.perturb).name
-    return "form" if name in FORMS else "mask" if name in MASKS else "image"
+    perturb = side.run.protocol.perturb
+    return "form" if question_forms.is_form(perturb) else "mask" if perturbation.is_mask(perturb) else "image"
 
 
 class _CleanRun:
@@ -150,32 +126,33 @@ class _CleanRun:
 
     def __init__(self, sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> None:
         self._sides, self._benchmarks, self._alignment = sides, benchmarks, Alignment(sides)
-        self._places: dict[tuple[ChangedBy, str], dict[int, int]] = {}
-        """The place of each level, by kind and name; of two runs with one level, the last."""
+        self._places: dict[tuple[ChangedBy, str], list[tuple[int, int]]] = {}
+        """The levels and places of each kind and name, sorted."""
         for place, side in enumerate(sides[1:], 1):
             name, level = _named(side)
-            self._places.setdefault((_kind(side), name), {})[level] = place
+            self._places.setdefault((_kind(side), name), []).append((level, place))
 
     def robustness(self) -> Robustness:
         clean = self._sides[0]
         rows = [row for (kind, name), places in self._places.items() for row in self._rows(kind, name, places)]
         return Robustness(clean.name, clean.run.model_name, tuple(rows), tuple(self._consistency()))
 
-    def _rows(self, kind: ChangedBy, name: str, places: Mapping[int, int]) -> Iterator[ChangedMeasure]:
-        """Yield the measures at each level, and their means if every level is there."""
-        if kind == "mask":
-            yield from self._masked(name, places[0])
-            return
-        for level, place in places.items():
+    def _rows(self, kind: ChangedBy, name: str, places: Sequence[tuple[int, int]]) -> Iterator[ChangedMeasure]:
+        """Yield the measures of each run, and their means if every level is there."""
+        for level, place in places:
+            if kind == "mask":
+                yield from self._masked(name, place)
+                continue
             for part in self._alignment.parts((0, place), self._benchmarks):
                 yield from self._compared(part, (place, 0), kind, name, level)
-        if kind == "reliance" and self._sides[0].run.protocol.abstain:
-            names = tuple(rate.name for rate in RATES)
-            rates = {key: replace(own, metrics=RATES, headline=names) for key, own in self._benchmarks.items()}
-            for part in self._alignment.parts((0, places[0]), rates):
-                yield from self._compared(part, (places[0], 0), "abstention", name, 0)
-        if all(level in places for level in FIVE):
-            of_levels = (0, *(places[level] for level in FIVE))
+            if kind == "reliance" and self._sides[0].run.protocol.abstain:
+                rates = {key: replace(own, metrics=RATES, headline=NAMES) for key, own in self._benchmarks.items()}
+                for part in self._alignment.parts((0, place), rates):
+                    own = replace(part.benchmark, headline=NAMES)
+                    yield from self._compared(replace(part, benchmark=own), (place, 0), "abstention", name, 0)
+        by_level = dict(places)
+        if all(level in by_level for level in FIVE):
+            of_levels = (0, *(by_level[level] for level in FIVE))
             for part in self._alignment.parts(of_levels, self._benchmarks):
                 if part.places == of_levels:
                     means = tuple((tabled[0], _mean(tabled[1:])) for tabled in part.tabled)
@@ -183,17 +160,17 @@ class _CleanRun:
                     yield from self._compared(both, of_levels[1::-1], kind, name, None)
 
     def _masked(self, name: str, place: int) -> Iterator[ChangedMeasure]:
-        """Yield the rows of a fill, beginning with its mask elsewhere; of one mask without the other, its own row."""
-        mask, colon, fill = name.partition(":")
-        other = self._places.get(("mask", f"{REGION if mask == ELSEWHERE else ELSEWHERE}{colon}{fill}"))
-        if other is not None and mask == REGION:
+        """Yield the rows of a fill with its mask elsewhere; of one mask without the other, its own row."""
+        (region, elsewhere), (mask, _, fill) = MASKS, name.partition(":")
+        other = self._places.get(("mask", f"{region if mask == elsewhere else elsewhere}:{fill}"))
+        if other is not None and mask == region:
             return
-        places = (0, place) if other is None else (0, place, other[0])
-        for part in self._alignment.parts(places, self._benchmarks):
+        others = [] if other is None else [other[-1][1]]
+        for part in self._alignment.parts((0, place, *others), self._benchmarks):
             for changed in part.places[1:]:
                 yield from self._compared(part, (changed, 0), "mask", _named(self._sides[changed])[0], 0)
-            if len(part.places) == len(places) > 2:
-                yield from self._compared(part, (place, places[2]), "mask", f"elsewhere - region{colon}{fill}", 0)
+            if len(part.places) > 2:
+                yield from self._compared(part, (place, *others), "mask", f"elsewhere - region:{fill}", 0)
 
     def _compared(
         self, part: CommonPart, pair: tuple[int, ...], kind: ChangedBy, name: str, level: int | None
@@ -221,8 +198,8 @@ class _CleanRun:
 
     def _consistency(self) -> Iterator[Consistency]:
         """Yield each form and all together, on the questions that all of them have scored; a flip by itself."""
-        forms = [place for (kind, _), places in self._places.items() if kind == "form" for place in places.values()]
-        for places in (forms, list(self._places.get(("image", FLIP), {}).values())):
+        forms = [place for (kind, _), places in self._places.items() if kind == "form" for _, place in places]
+        for places in (forms, [place for _, place in self._places.get(("image", FLIP), ())]):
             for part in self._alignment.parts((0, *places), self._benchmarks) if places else ():
                 changed = part.places[1:]
                 for own in [*((place,) for place in changed), *([changed] if len(changed) > 1 else [])]:

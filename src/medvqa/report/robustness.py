@@ -9,6 +9,7 @@ from medvqa.comparing import ChangedMeasure, Robustness
 from medvqa.comparing.robustness import FLIP
 from medvqa.figures import INTERVAL, UNITS, Column, Kind, Table, numbers, texts
 from medvqa.perturbing import LEVELS
+from medvqa.protocols import question_forms
 from medvqa.protocols.ablation import LABELS
 
 MEAN = f"mean of 1 to {LEVELS}"
@@ -30,8 +31,8 @@ def notes(found: Robustness) -> list[str]:
         ),
         "Same answer: the share of questions with the same option, or the same normalised text. A refused, abstained "
         "or unparsed answer is the same as no other; these questions are counted apart.": found.consistency,
-        "none_of_the_above takes the place of the right option, so the same letter is the same answer.": (
-            "none_of_the_above" in forms
+        "none_of_the_above takes the place of an option and has its letter: the same letter is the same answer.": any(
+            form.partition(":")[0] == question_forms.NONE for form in forms
         ),
         "A left-right flip is a test of its own: answers to questions about a side are expected to change, so it is "
         "in no mean.": any(row.name == FLIP for row in found.changes),
@@ -78,14 +79,15 @@ def _changes(title: str, rows: list[ChangedMeasure]) -> Table:
         *(*texts("change"), *numbers("level"), Column("clean %", kind, "clean")),
         *(Column("value %", kind, "value"), replace(INTERVAL, name="value")),
         *(Column("difference", "figure"), _INTERVAL, UNITS),
-        *(Column("retained %", "figure", "retained"), replace(INTERVAL, name="retained"), *texts("run")),
+        *(Column("retained %", "figure", "retained"), replace(INTERVAL, name="retained")),
     )
+    twice = len({(row.name, row.level) for row in rows}) < len(rows)
 
     def cells(row: ChangedMeasure) -> tuple[object, ...]:
         clean, _, change = row.compared.figures
         named = f"{words(row)} (visual reliance)" if row.kind == "reliance" else words(row)
-        run = "" if row.level is None else row.run
-        return (named, level(row), clean, *(row.value,) * 2, *(change,) * 3, *(row.retained,) * 2, run)
+        named += f" in {row.run}" if twice and row.level is not None else ""
+        return (named, level(row), clean, *(row.value,) * 2, *(change,) * 3, *(row.retained,) * 2)
 
     return Table(title, columns, tuple(map(cells, rows)))
 

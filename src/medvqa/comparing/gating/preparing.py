@@ -15,7 +15,6 @@ from medvqa.benchmarks import not_known
 from medvqa.comparing import Side
 from medvqa.comparing.gating.rules import DEFAULT_MARGIN, FILE, TABLE, BenchmarkRule, Rules
 from medvqa.comparing.gating.verdict import digest
-from medvqa.comparing.robustness import is_mask
 from medvqa.decode import did_you_mean
 from medvqa.items import (
     TECHNIQUES,
@@ -29,6 +28,7 @@ from medvqa.items import (
     UsageError,
     withholding,
 )
+from medvqa.protocols import perturbation
 from medvqa.records import identities, run_record
 from medvqa.records.baseline_file import DIGESTS
 from medvqa.records.configuration import announced_judge, other_versions
@@ -170,7 +170,7 @@ def prepare(
     chosen = bool(run.options.benchmark)
     if any(of.readers is not None for of in (run, *(side.run for side in baselines))):
         raise UsageError("a gate compares models; compare a model with people by `medvqa compare` (medvqa help people)")
-    if is_mask(run.protocol.perturb):
+    if perturbation.is_mask(run.protocol.perturb):
         raise UsageError(
             f"--perturb={run.protocol.perturb}: masks of regions describe a run and are never gated: leave out "
             "--baseline, and add --gate=off if this project has rules of a gate"
