@@ -91,6 +91,11 @@ class _Contrasts:
             self._known[new, baseline] = found
         return self._known[new, baseline]
 
+    def perturbed(self, new: int, baseline: int) -> bool:
+        """Whether two runs differ in the perturbation alone."""
+        difference = self.of(new, baseline).difference
+        return difference is not None and difference.setting == differing.PERTURB
+
     def share(self, place: int, other: int) -> bool:
         """Whether two runs have a question in common."""
         if (place, other) not in self._share:
@@ -135,6 +140,8 @@ def study(
         mixed = [(model, reader) for reader in sorted(human) for model in models]
     shown = [pair for pair in shown if pair not in mixed]
     board = _board(contrasts, compared_as_runs)
+    # A run with another perturbation than its baseline is no rival, so it is not missed on the board.
+    rivals = {*compared_as_runs} - {pair[0] for pair in shown if contrasts.perturbed(*pair)}
     if anyway:
         refused = {place for pair in shown if contrasts.of(*pair).refusals for place in pair}
         board = tuple(sorted({*board, *refused}))
@@ -165,9 +172,9 @@ def study(
         tuple(each for part in found.board for each in scales.sliced(part)) if several and units else (),
         found.tests,
         {
-            place: reasons
+            place: _reasons(contrasts, place, board)
             for place in compared_as_runs
-            if place not in board and (reasons := _reasons(contrasts, place, board))
+            if place in rivals and place not in board
         },
         tuple(
             against(*(sides[place] for place in sorted(pair, key=human.__contains__)), anyway=anyway) for pair in mixed
@@ -237,10 +244,7 @@ def _board(contrasts: _Contrasts, places: Sequence[int]) -> tuple[int, ...]:
     allowed = {place: contrast for place, contrast in others.items() if not contrast.refusals}
     board = [first, *(place for place, contrast in allowed.items() if contrast.difference is None)]
     for place, contrast in allowed.items():
-        if (
-            (difference := contrast.difference) is not None
-            and difference.setting != differing.PERTURB
-            and all(not contrasts.of(*sorted((place, other), reverse=True)).refusals for other in board)
+        if contrast.difference is not None and contrast.difference.setting != differing.PERTURB and all(not contrasts.of(*sorted((place, other), reverse=True)).refusals for other in board)
         ):
             board.append(place)
     return tuple(sorted(board))

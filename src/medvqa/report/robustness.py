@@ -21,8 +21,11 @@ def notes(found: Robustness) -> list[str]:
     kinds = {row.kind for row in found.changes}
     forms = {form for each in found.consistency for form in each.forms}
     said = {
-        "Differences are new minus clean, in points, paired on the questions that both runs scored. Retained: the "
-        "measure as a share of the clean run's; none where this is not shown to be above 0.": kinds & _CHANGED,
+        f"The clean run is {found.clean}. Differences are new minus clean, in points, paired on the questions that "
+        "both runs scored.": kinds,
+        "Retained: the measure as a share of the clean run's; undefined where this is not shown to be above 0.": (
+            kinds & _CHANGED
+        ),
         f"The mean of levels 1 to {LEVELS} is over the questions that all of these runs scored.": any(
             row.level is None for row in found.changes
         ),
@@ -52,7 +55,7 @@ def tables(found: Robustness) -> Iterator[Table]:
         benchmark, technique, metric = key
         own = [row for row in changed if _part(row) == key]
         less = ", less is better" if own[0].compared.better == "lower" else ""
-        yield _changes(f"{benchmark}, {technique}: {metric}{less}; clean run {found.clean}", own)
+        yield _changes(f"{benchmark}, {technique}: {metric}{less}", own)
     if found.consistency:
         yield _consistency(found)
     yield from _of_kind(found, "abstention", "Abstention", "should answer: clean", "should abstain: control")
@@ -101,7 +104,7 @@ def _consistency(found: Robustness) -> Table:
         *(*texts("benchmark", "technique", "form"), Column("same answer %", "figure"), INTERVAL, UNITS),
         *numbers("with an invalid answer"),
     )
-    return Table(f"Consistency: same answer as in {found.clean}", columns, tuple(rows))
+    return Table("Consistency: same answer as in the clean run", columns, tuple(rows))
 
 
 def _of_kind(found: Robustness, kind: str, title: str, before: str, after: str) -> Iterator[Table]:
@@ -116,4 +119,4 @@ def _of_kind(found: Robustness, kind: str, title: str, before: str, after: str) 
         for row in rows
     ]
     if rows:
-        yield Table(f"{title}; clean run {found.clean}", columns, tuple(cells))
+        yield Table(title, columns, tuple(cells))

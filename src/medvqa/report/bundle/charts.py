@@ -37,8 +37,8 @@ from medvqa.tags import lexicon
 
 BINS = 10
 """Bins of equal width of the reliability diagram and of the expected calibration error."""
-PERTURBATIONS, APART = 3, 0.08
-"""Perturbations of one drawing, which has few colours, and the distance of their points at one level."""
+PERTURBATIONS, APART = 5, 0.08
+"""Perturbations of one drawing, which has a colour more, and the distance of their points at one level."""
 LONG = 24
 """A table with more published rows is folded at first."""
 
@@ -218,7 +218,11 @@ def robustness_plots(found: Robustness, tabs: tuple[str, ...] = ()) -> Iterator[
                 for at in (0.5, LEVELS + 0.5)
             ]
             values = [value for points in drawn for point in points for value in (point.y, point.low, point.high)]
-            more = f", {start + 1} to {start + len(shown)} of {len(names)} changes" if len(names) > len(shown) else ""
+            more = (
+                f" ({start // PERTURBATIONS + 1} of {-(-len(names) // PERTURBATIONS)})"
+                if len(names) > PERTURBATIONS
+                else ""
+            )
             yield PlotBlock(
                 f"{benchmark}, {technique}: {named} by level{more}",
                 "level",
