@@ -244,8 +244,9 @@ def _board(contrasts: _Contrasts, places: Sequence[int]) -> tuple[int, ...]:
     allowed = {place: contrast for place, contrast in others.items() if not contrast.refusals}
     board = [first, *(place for place, contrast in allowed.items() if contrast.difference is None)]
     for place, contrast in allowed.items():
-        if contrast.difference is not None and contrast.difference.setting != differing.PERTURB and all(not contrasts.of(*sorted((place, other), reverse=True)).refusals for other in board)
-        ):
+        if contrast.difference is None or contrast.difference.setting == differing.PERTURB:
+            continue
+        if all(not contrasts.of(*sorted((place, other), reverse=True)).refusals for other in board):
             board.append(place)
     return tuple(sorted(board))
 
