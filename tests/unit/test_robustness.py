@@ -279,12 +279,12 @@ def test_masks_are_compared_with_each_other_on_the_questions_of_both() -> None:
     ]
     rows = rows_of(found_in(sides))
     assert {(name, row.compared.shown.units) for (name, _), row in rows.items()} == {
-        ("mask_region:blur", 18),
+        ("mask_region:blur", 20),
         ("mask_elsewhere:blur", 18),
-        ("elsewhere - region:blur", 18),
+        ("mask_elsewhere:blur - mask_region:blur", 18),
         ("mask_region:black", 24),
     }
-    apart = rows["elsewhere - region:blur", 0]
+    apart = rows["mask_elsewhere:blur - mask_region:blur", 0]
     assert (apart.run, apart.baseline) == ("mask_elsewhere:blur", "mask_region:blur")
     assert apart.compared.shown.difference == pytest.approx(16 / 18 - 6 / 18)
     assert apart.compared.shown.low is not None

@@ -572,24 +572,26 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
 
 def robust_as_json(found: Robustness) -> dict[str, Any]:
     """A clean run with its changed runs, as a value for `run_folder.write_json`; fractions."""
+
+    def value(figure: Figure) -> dict[str, float | None]:
+        return {"value": figure.value, "low": figure.low, "high": figure.high, "n": figure.n}
+
     changes = [
         {
-            **{name: getattr(row, name) for name in ("kind", "level", "run", "baseline")},
-            "change": row.name,
-            **_as_json(row.compared),
-            "value": [row.value.value, row.value.low, row.value.high],
-            "retained": [row.retained.value, row.retained.low, row.retained.high],
+            **{
+                "change": row.name,
+                "kind": row.kind,
+                "level": row.level,
+                "new_run": row.run,
+                "baseline_run": row.baseline,
+            },
+            **{**_as_json(row.compared), "own": value(row.value), "retained": value(row.retained)},
         }
         for row in found.changes
     ]
-    consistency = [
-        {
-            **{name: getattr(each, name) for name in ("benchmark", "technique", "forms", "invalid")},
-            **{name: getattr(each.share, name) for name in ("value", "low", "high", "n", "groups")},
-        }
-        for each in found.consistency
-    ]
-    return {"clean": found.clean, "model": found.model, "changes": changes, "consistency": consistency}
+    names = ("benchmark", "technique", "forms", "invalid")
+    same = [{**{name: getattr(each, name) for name in names}, **value(each.share)} for each in found.consistency]
+    return {"clean": found.clean, "model": found.model, "changes": changes, "consistency": same}
 
 
 def _part_as_json(part: PairedPart, *, several: bool) -> dict[str, Any]:
@@ -686,13 +688,9 @@ def as_csv(compared: Sequence[Paired], robust: Sequence[Robustness] = ()) -> str
     columns have the share retained, and the last rows the comparisons of `Robustness` that are of no two runs above.
     """
     differ = any(paired.difference for paired in compared)
-    changes = {
-        (row.run, row.baseline, row.compared.benchmark, row.compared.technique, row.compared.metric): row
-        for found in robust
-        for row in found.changes
-    }
+    changes = {(row.run, row.baseline, row.compared.key): row for found in robust for row in found.changes}
     entries = [
-        ((paired.new.name, paired.baseline.name, row.benchmark, row.technique, row.metric), row, paired.difference)
+        ((paired.new.name, paired.baseline.name, row.key), row, paired.difference)
         for paired in compared
         for row in paired.tables
     ]
@@ -701,7 +699,7 @@ def as_csv(compared: Sequence[Paired], robust: Sequence[Robustness] = ()) -> str
     full = in_full(row for _, row, _ in entries)
     place = full.names.index("headline")
 
-    def more(key: tuple[str, ...], row: Compared) -> tuple[float | None, ...]:
+    def more(key: tuple[str, str, tuple[str, str, str]], row: Compared) -> tuple[float | None, ...]:
         share = changes[key].retained if key in changes and not row.slice else Figure(None)
         return (share.value, share.low, share.high) if robust else ()
 

@@ -42,10 +42,10 @@ def retained(
     new: UnitTable,
     baseline: UnitTable,
     compared: Comparison,
-    *,
-    binary: bool,
     over: Sequence[int] | None = None,
     weights: Sequence[float] | None = None,
+    *,
+    binary: bool,
 ) -> Retained:
     """Return the share retained of a measure of one slice, or of a mean `over` slices, of values from 0 to 1.
 
