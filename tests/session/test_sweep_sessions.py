@@ -154,19 +154,16 @@ def test_a_sweep_over_models_and_perturbations_has_a_table_of_each_model(
     out, folder = capsys.readouterr().out, project / "reports/noise"
     assert "Robustness of noise-tiny\n" in out
     assert "Robustness of noise-other\n" in out
-    told = json.loads((folder / "sweep.json").read_text())["robustness"]
-    assert [(each["clean"], each["model"]) for each in told] == [
-        ("noise-tiny", "openai:tiny"),
-        ("noise-other", "openai:other"),
+    told = json.loads((folder / "sweep.json").read_text())["robustness"]["changes"]
+    assert [(row["baseline_run"], row["change"], row["level"]) for row in told] == [
+        *(("noise-tiny", "gaussian_noise", level) for level in (4, 5)),
+        ("noise-tiny", "blank", ""),
+        *(("noise-other", "gaussian_noise", level) for level in (4, 5)),
     ]
-    for each in told:
-        clean, own = values(project / "reports" / each["clean"]), [row for row in each["changes"] if row["level"]]
-        assert [(row["change"], row["level"]) for row in own] == [("gaussian_noise", 4), ("gaussian_noise", 5)]
-        for row in own:
-            new = values(project / "reports" / row["run"])
-            assert row["difference"] == pytest.approx(np.mean([new[key] - clean[key] for key in clean]))
-            assert row["retained"][0] == pytest.approx(sum(new.values()) / sum(clean.values()))
-    assert [row["change"] for row in told[0]["changes"] if row["kind"] == "reliance"] == ["blank"]
+    for row in told:
+        clean, new = (values(project / "reports" / row[name]) for name in ("baseline_run", "new_run"))
+        assert row["difference"] == pytest.approx(np.mean([new[key] - clean[key] for key in clean]))
+        assert row["retained"] == pytest.approx(sum(new.values()) / sum(clean.values()))
     lines = list(csv.DictReader(io.StringIO((folder / "robustness.csv").read_text())))
     assert {line["new_run"] for line in lines if line["baseline_run"] == "noise-other"} == {
         "noise-other-gaussian_noise-4",

@@ -18,8 +18,10 @@ from scipy.optimize import brentq
 
 import medvqa
 from medvqa import comparing, statistics
+from medvqa.cli import main
 from medvqa.comparing import ChangedMeasure, Robustness, Side
 from medvqa.report import comparison
+from medvqa.report import robustness as report_of
 from medvqa.report.bundle import several_runs
 from medvqa.report.bundle.page_blocks import PlotBlock
 from medvqa.statistics import UnitTable
@@ -89,7 +91,7 @@ def test_a_model_of_known_robustness_through_the_public_face(tmp_path: Path, mon
     runs = comparing.load_runs(tmp_path / "reports" / (name or "clean") for name in options)
     (found,) = comparing.robustness(runs, {"ward": ward})
     noise, blank = found.changes
-    assert (noise.kind, noise.level, blank.kind, blank.name) == ("image", 5, "reliance", "blank")
+    assert (noise.kind, noise.level, blank.kind, blank.name) == ("image", 5, "visual reliance", "blank")
     for row in (noise, blank):
         assert row.compared.shown.units == NUMBER
         assert row.value.low is not None
@@ -267,7 +269,7 @@ def test_abstention_on_withheld_and_swapped_images_is_beside_the_clean_run() -> 
     assert abstained.low is not None
     assert abstained.low > 0
     without_offer = [answered("AB" * 10), answered("T" * 20, ablation="text-only")]
-    assert {row.kind for row in found_in(without_offer).changes} == {"reliance"}
+    assert {row.kind for row in found_in(without_offer).changes} == {"visual reliance"}
 
 
 def test_masks_are_compared_with_each_other_on_the_questions_of_both() -> None:
@@ -317,9 +319,13 @@ def test_perturbed_runs_are_compared_with_the_clean_run_and_not_ranked(sides: li
 def test_terminal_files_and_page_say_the_same(sides: list[Side]) -> None:
     study = comparing.study([*sides, answered("AB" * (NUMBER // 2), ablation="blank")], KNOWN)
     section = next(each for each in comparison.of_study(study, KNOWN) if each.title == "Robustness of clean")
-    changes, consistency = section.tables
-    assert [row[1] for row in changes.texts[:6]] == ["1", "2", "3", "4", "5", "mean of 1 to 5"]
-    assert [row[0] for row in changes.texts[6:]] == [*sorted(name.partition(":")[0] for name in robust.FORMS), REMAINS]
+    changes, same = section.tables
+    assert changes.title == "ward, mc: accuracy"
+    assert [row[:3] for row in changes.texts] == [
+        *(["image", "gaussian_noise", level] for level in ("1", "2", "3", "4", "5", "mean")),
+        *(["form", *name.split(":")] if ":" in name else ["form", name, ""] for name in sorted(robust.FORMS)),
+        ["visual reliance", "blank", ""],
+    ]
     (page,) = (each for each in several_runs.sections(study, KNOWN) if each.id == "robustness")
     plot = next(block for block in page.blocks if isinstance(block, PlotBlock))
     assert [series.title for series in plot.series] == ["clean", "gaussian noise", "irrelevant context", "typos"]
@@ -327,20 +333,39 @@ def test_terminal_files_and_page_say_the_same(sides: list[Side]) -> None:
     for place, point in enumerate(plot.series[1].points, 1):
         figure = rows["gaussian_noise", place].value
         assert (point.y, point.low, point.high) == (figure.value, figure.low, figure.high)
-    told = json.loads(json.dumps(comparison.as_json(study)["robustness"], default=list))
-    assert len(told[0]["changes"]) == len(changes.rows)
-    assert len(told[0]["consistency"]) == len(consistency.rows) == 4
-    lines = list(csv.DictReader(io.StringIO(comparison.as_csv([v.paired for v in study.versus], study.robustness))))
-    assert len(lines) == len({(line["new_run"], line["measure"], line["value"]) for line in lines})
-    retained = {
-        line["new_run"]: line["retained"] for line in lines if line["measure"] == "accuracy" and not line["value"]
-    }
-    assert float(retained["gaussian_noise:5"]) == rows["gaussian_noise", 5].retained.value
-    mean = rows["gaussian_noise", None]
-    assert float(retained[mean.run]) == mean.retained.value
-    assert float(next(line for line in lines if line["new_run"] == mean.run)["difference"]) == pytest.approx(
-        mean.compared.shown.difference or 0.0
+    told = json.loads(json.dumps(comparison.as_json(study)["robustness"]))
+    assert len(told["changes"]) == len(changes.rows)
+    assert [row["form"] for row in told["consistency"]] == [row[3] for row in same.rows]
+    lines = list(csv.DictReader(io.StringIO(report_of.as_csv(study.robustness))))
+    assert [line["change"] for line in lines] == [row[1] for row in changes.texts]
+    for line, row, wanted in zip(lines, told["changes"], study.robustness[0].changes, strict=True):
+        numbers = (
+            wanted.compared.shown.baseline,
+            wanted.value.low,
+            wanted.compared.shown.difference,
+            wanted.retained.high,
+        )
+        names = "baseline", "value_low", "difference", "retained_high"
+        assert tuple(row[name] for name in names) == pytest.approx(numbers)
+        assert tuple(float(line[name]) for name in names) == pytest.approx(numbers)
+
+
+def test_the_command_writes_a_table_of_changes_beside_that_of_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ("random", "phantom-mediconfusion")
+    for name, option in {"clean": {}, "noisy": {"perturb": "gaussian_noise:1"}}.items():
+        medvqa.evaluate(*asked, run=name, folder=tmp_path, progress=False, limit=8, **option)
+    runs = ["reports/clean", "reports/noisy"]
+    assert main(["compare", *runs, "--csv=x.csv", "--markdown=x.md", "--json=x.json", "--flips=0"]) == 0
+    assert "Robustness of clean" in capsys.readouterr().out
+    assert "## Robustness of clean" in Path("x.md").read_text()
+    (line, *_) = csv.DictReader(io.StringIO(Path("x.robustness.csv").read_text()))
+    assert (line["new_run"], line["baseline_run"], line["change"], line["level"]) == (
+        "noisy",
+        "clean",
+        "gaussian_noise",
+        "1",
     )
-
-
-REMAINS = "blank images (visual reliance)"
+    assert json.loads(Path("x.json").read_text())["robustness"]["changes"][0]["new_run"] == "noisy"

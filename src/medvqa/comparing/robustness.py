@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import and_
 from typing import Literal
 
 from medvqa import metrics, statistics
@@ -16,20 +17,20 @@ from medvqa.comparing.common import Alignment, CommonPart, unit_table
 from medvqa.comparing.paired import Compared
 from medvqa.comparing.sides import Side
 from medvqa.figures import Figure, of_units
-from medvqa.items import INVALID_OUTCOMES, Benchmark, Result
+from medvqa.items import INVALID_OUTCOMES, Benchmark
 from medvqa.metrics import Tabled
 from medvqa.perturbing import LEVELS
 from medvqa.perturbing.masks import MASKS
-from medvqa.protocols import perturbation, question_forms
+from medvqa.protocols import perturbation
 from medvqa.statistics import UnitTable
 
 FLIP = "flip"
 """A perturbation of the image that should change answers about a side."""
 RATES = (metrics.abstained_rate, metrics.refused_rate, metrics.unparsed_rate)
-ChangedBy = Literal["image", "form", "reliance", "mask", "abstention"]
-"""image, form: a perturbation of the image, or of the question's text. reliance: an ablation. mask: a region of the
-image. abstention: an ablation, of runs that may abstain; its measures are RATES."""
-KINDS: tuple[ChangedBy, ...] = ("image", "form", "reliance", "mask", "abstention")
+ChangedBy = Literal["image", "form", "visual reliance", "mask", "abstention"]
+"""image, form: a perturbation of the image, or of the question's text. visual reliance: an ablation. mask: of a region
+of the image. abstention: an ablation, of runs that may abstain; its measures are RATES."""
+KINDS: tuple[ChangedBy, ...] = ("image", "form", "visual reliance", "mask", "abstention")
 FIVE = range(1, LEVELS + 1)
 
 
@@ -115,9 +116,9 @@ def _named(side: Side) -> tuple[str, int]:
 
 def _kind(side: Side) -> ChangedBy:
     if side.run.ablation:
-        return "reliance"
-    perturb = side.run.protocol.perturb
-    return "form" if question_forms.is_form(perturb) else "mask" if perturbation.is_mask(perturb) else "image"
+        return "visual reliance"
+    of_image = perturbation.of(side.run.protocol.perturb)
+    return "form" if of_image is None else "mask" if of_image.is_mask else "image"
 
 
 class _CleanRun:
@@ -140,7 +141,7 @@ class _CleanRun:
     def _rows(self, kind: ChangedBy, name: str, places: Sequence[tuple[int, int]]) -> Iterator[ChangedMeasure]:
         for level, place in places:
             yield from self._compared([place], 0, kind, name, level)
-            if kind == "reliance" and self._sides[0].run.protocol.abstain:
+            if kind == "visual reliance" and self._sides[0].run.protocol.abstain:
                 yield from self._compared([place], 0, "abstention", name, 0)
         by_level = dict(places)
         if all(level in by_level for level in FIVE):
@@ -165,14 +166,14 @@ class _CleanRun:
             found = paired.compare_pairs(part, [pair], slices=False)[pair]
             for (before, after), compared in zip(part.headline, found, strict=True):
                 own, shown = after.estimate().figure(), compared.figures[1]
-                value, share = replace(shown, low=own.low, high=own.high, groups=own.groups), statistics.Retained()
                 # Of few units, counts are shown for the measure, and nothing for its share.
+                value = shown if shown.few else replace(shown, low=own.low, high=own.high, groups=own.groups)
+                share = Figure(None)
                 if compared.better == "higher" and after.bounded and before.bounded and value.percent and not value.few:
                     tables = unit_table(after, slices=False), unit_table(before, slices=False)
                     over = before.over, before.weights
                     share = statistics.retained(*tables, compared.comparison, *over, binary=before.binary)
-                retained = Figure(share.value, share.low, share.high, groups=own.groups)
-                yield ChangedMeasure(kind, name, level, run, self._sides[baseline].name, compared, value, retained)
+                yield ChangedMeasure(kind, name, level, run, self._sides[baseline].name, compared, value, share)
 
     def _consistency(self) -> Iterator[Consistency]:
         """Yield each form and all together, on the questions that all of them have scored; a flip by itself."""
@@ -190,10 +191,13 @@ class _CleanRun:
         scored = np.all([run.scored for run in part.runs], axis=0)
         same, invalid, firsts = [], 0, []
         for question in np.flatnonzero(scored).tolist():
-            answers = [{(r.variant, r.sample): _answer(r) for r in run.latest(question)} for run in runs]
-            rows = [[own[key] for own in answers] for key in set.intersection(*map(set, answers))]
-            same.append(sum(None not in row and len(set(row)) == 1 for row in rows) / max(len(rows), 1))
-            invalid += any(None in row for row in rows)
+            scores = [{(each.variant, each.sample): each.score for each in run.latest(question)} for run in runs]
+            rows = [[own[key] for own in scores] for key in set.intersection(*map(set, scores))]
+            # An answer that names nothing is the same as no other.
+            valid = [all(each.outcome not in INVALID_OUTCOMES and each.extracted for each in row) for row in rows]
+            alike = [len({each.extracted for each in row}) == 1 for row in rows]
+            same.append(sum(map(and_, valid, alike)) / max(len(rows), 1))
+            invalid += not all(valid)
             firsts.append(runs[0].samples(question)[0])
         unit = np.arange(len(same))
         table = UnitTable(np.array(same, float), np.ones(len(same)), unit, metrics.groups(firsts), np.zeros_like(unit))
@@ -209,9 +213,3 @@ def _mean(tabled: Sequence[Tabled]) -> Tabled:
 
     terms = np.mean([np.asarray(run.terms, float) for run in tabled], axis=0)
     return replace(tabled[0], terms=terms, binary=False, bounded=all(run.bounded for run in tabled))
-
-
-def _answer(result: Result) -> tuple[str, ...] | None:
-    """The letters or the normalised text of an answer; None if it is invalid, or names nothing."""
-    score = result.score
-    return None if score.outcome in INVALID_OUTCOMES or not score.extracted else score.extracted

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
-from medvqa.comparing import ChangedMeasure, Robustness
+from medvqa.comparing import Robustness
 from medvqa.comparing.robustness import FLIP
-from medvqa.figures import INTERVAL, UNITS, Column, Kind, Table, numbers, texts
-from medvqa.perturbing import LEVELS
+from medvqa.figures import INTERVAL, UNITS, Column, Table, csv, numbers, texts
 from medvqa.protocols import question_forms
-from medvqa.protocols.ablation import LABELS
+
+NAMES = 3
+"""The columns that name a measure."""
 
 
 def notes(found: Robustness) -> list[str]:
@@ -21,7 +23,7 @@ def notes(found: Robustness) -> list[str]:
         "Retained: the measure as a share of the clean run's, undefined where this is not shown to be above 0. Means "
         "of levels are over the questions that all of these runs scored.": True,
         "Visual reliance: what remains without the right picture, where images were blank, withheld or swapped.": (
-            "reliance" in kinds
+            "visual reliance" in kinds
         ),
         "Same answer: the same option, or the same normalised text. A refused, abstained or unparsed answer is the "
         "same as no other; these questions are counted apart.": bool(found.consistency),
@@ -41,37 +43,56 @@ def notes(found: Robustness) -> list[str]:
 
 def tables(found: Robustness) -> Iterator[Table]:
     """Yield a table of changes for each measure, then that of consistency."""
-    for key in dict.fromkeys(row.compared.key for row in found.changes):
-        rows = [row for row in found.changes if row.compared.key == key]
-        less = ", less is better" * (rows[0].compared.better == "lower" and rows[0].kind != "abstention")
-        yield _changes("{}, {}: {}".format(*key) + less, rows)
+    full = changes([found])
+    for key in dict.fromkeys(row[:NAMES] for row in full.rows):
+        own = replace(full, title="{}, {}: {}".format(*key), rows=tuple(row for row in full.rows if row[:NAMES] == key))
+        yield own.at(range(NAMES + 2, len(own.columns)))
     if found.consistency:
-        columns = (
-            *(*texts("benchmark", "technique", "form"), Column("same answer %", "figure"), INTERVAL, UNITS),
-            *numbers("with an invalid answer"),
-        )
-        same = [
-            (each.benchmark, each.technique, " and ".join(each.forms), *(each.share,) * 3, each.invalid)
-            for each in found.consistency
-        ]
-        yield Table("Consistency: same answer as in the clean run", columns, tuple(same))
+        yield consistency([found])
 
 
-def _changes(title: str, rows: list[ChangedMeasure]) -> Table:
-    kind: Kind = "figure" if all(row.compared.percent for row in rows) else "stated"
+def changes(found: Sequence[Robustness]) -> Table:
+    """Return the changes of clean runs: a row for each measure of each."""
     columns = (
-        *(*texts("change"), *numbers("level"), Column("baseline %", kind, "baseline")),
-        *(Column("value %", kind, "value"), replace(INTERVAL, name="value")),
+        *texts("benchmark", "technique", "measure", "new run", "baseline run", "kind", "change"),
+        *(*numbers("level"), Column("baseline %", "figure", "baseline")),
+        *(Column("value %", "figure", "value"), replace(INTERVAL, name="value")),
         *(Column("difference", "figure"), replace(INTERVAL, name="difference"), UNITS),
         *(Column("retained %", "figure", "retained"), replace(INTERVAL, name="retained")),
     )
-    twice = len({(row.name, row.level) for row in rows}) < len(rows)
+    rows = [
+        (
+            *(*row.compared.key, row.run, row.baseline, row.kind, row.name),
+            *("mean" if row.level is None else row.level or "", row.compared.figures[0]),
+            *(*(row.value,) * 2, *(row.compared.figures[2],) * 3, *(row.retained,) * 2),
+        )
+        for each in found
+        for row in each.changes
+    ]
+    return Table("changes", columns, tuple(rows))
 
-    def cells(row: ChangedMeasure) -> tuple[object, ...]:
-        before, _, change = row.compared.figures
-        named = LABELS.get(row.name, row.name) + " (visual reliance)" * (row.kind == "reliance")
-        level = f"mean of 1 to {LEVELS}" if row.level is None else row.level or ""
-        named += f" in {row.run}" * (twice and row.level is not None)
-        return (named, level, before, *(row.value,) * 2, *(change,) * 3, *(row.retained,) * 2)
 
-    return Table(title, columns, tuple(map(cells, rows)))
+def consistency(found: Sequence[Robustness]) -> Table:
+    """Return the consistency of clean runs over forms of the questions."""
+    columns = (
+        *(*texts("clean run", "benchmark", "technique", "form"), Column("same answer %", "figure"), INTERVAL, UNITS),
+        *numbers("with an invalid answer"),
+    )
+    rows = [
+        (each.clean, own.benchmark, own.technique, " and ".join(own.forms), *(own.share,) * 3, own.invalid)
+        for each in found
+        for own in each.consistency
+    ]
+    return Table("Consistency: same answer as in the clean run", columns, tuple(rows))
+
+
+def as_csv(found: Sequence[Robustness]) -> str:
+    """Return the changes of clean runs: numbers in full, fractions."""
+    return csv(changes(found).names, changes(found).values)
+
+
+def as_json(found: Sequence[Robustness]) -> dict[str, Any]:
+    """Return the fields of a file of JSON about changed runs; {} without any."""
+    named = {"changes": changes(found), "consistency": consistency(found)}
+    rows = {key: [dict(zip(table.names, row, strict=True)) for row in table.values] for key, table in named.items()}
+    return {"robustness": rows} if found else {}

@@ -198,7 +198,7 @@ def robustness_plots(found: Robustness, tabs: tuple[str, ...] = ()) -> Iterator[
             aside = {name: (k - (len(shown) - 1) / 2) * APART for k, name in enumerate(shown)}
             yield PlotBlock(
                 f"{benchmark}, {technique}: {named} by level"
-                + (f", {' to '.join((shown[0], shown[-1]))}" * (start > 0)),
+                + f", {shown[0]} to {shown[-1]}" * (len(names) > len(shown)),
                 "level",
                 f"{named} %",
                 Axis(0.5, LEVELS + 0.5, [Tick(at, f"{at}") for at in range(1, LEVELS + 1)]),
@@ -217,11 +217,9 @@ def robustness_plots(found: Robustness, tabs: tuple[str, ...] = ()) -> Iterator[
 
 def _at_level(row: ChangedMeasure, aside: float) -> PlotPoint:
     """The point of a row, moved aside so that intervals of one level do not cover each other."""
-    value = row.value
-    low, high = (None, None) if value.few else (value.low, value.high)
-    return PlotPoint(
-        (row.level or 0) + aside, value.value, low, high, f"level {row.level}: {value.stated}, {value.interval}"
-    )
+    value, place = row.value, (row.level or 0) + aside
+    said = f"level {row.level}: {value.stated}, {value.interval}"
+    return PlotPoint(place, value.value, value.low, value.high, said)
 
 
 # ---- published rows --------------------------------------------------------------------------------------------------
