@@ -29,7 +29,7 @@ PATIENT, QUESTION = 0.2, 0.5
 CLEAN = 0.8
 CURVE: Mapping[str, float] = {f"gaussian_noise:{k}": right for k, right in enumerate((0.79, 0.75, 0.68, 0.6, 0.5), 1)}
 """The share of right answers by level; that of the clean run is CLEAN."""
-FORMS: Mapping[str, float] = {"typos:3": 0.76, "irrelevant_context:3": 0.8, "false_premise": 0.72}
+FORMS: Mapping[str, float] = {"typos:3": 0.76, "irrelevant_context:3@cacc6f92": 0.8, "false_premise@ab12cd34": 0.72}
 MEAN = float(np.mean(list(CURVE.values())))
 
 

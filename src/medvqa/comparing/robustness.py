@@ -6,6 +6,7 @@ is that of `paired.compare_pairs`, on the questions that both have scored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import and_
@@ -108,10 +109,11 @@ def _is_of(side: Side, clean: Side) -> bool:
 
 def _named(side: Side) -> tuple[str, int]:
     """The name of a change, the same at all levels, and its level, 0 without one: "chestmnist/contrast_up", 3."""
-    name, _, level = side.run.protocol.perturb.rpartition(":")
-    if side.run.ablation or not (name and level.isdecimal()):
-        return side.run.ablation or side.run.protocol.perturb.partition("@")[0], 0
-    return name, int(level)
+    # Forms end in a digest of their sentences.
+    found = re.fullmatch(
+        "(.*?)(?::([0-9]))?(?:@[0-9a-f]{8})?", side.run.ablation or side.run.protocol.perturb, re.DOTALL
+    )
+    return (found[1], int(found[2] or 0)) if found is not None else ("", 0)
 
 
 def _kind(side: Side) -> ChangedBy:

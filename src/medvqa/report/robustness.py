@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from medvqa.comparing import Robustness
-from medvqa.comparing.robustness import FLIP
+from medvqa.comparing.robustness import FLIP, RATES
 from medvqa.figures import INTERVAL, UNITS, Column, Table, csv, numbers, texts
 from medvqa.protocols import question_forms
 
@@ -43,9 +43,12 @@ def notes(found: Robustness) -> list[str]:
 
 def tables(found: Robustness) -> Iterator[Table]:
     """Yield a table of changes for each measure, then that of consistency."""
-    full = changes([found])
+    full, lower = changes([found]), {row.compared.key for row in found.changes if row.compared.better == "lower"}
     for key in dict.fromkeys(row[:NAMES] for row in full.rows):
-        own = replace(full, title="{}, {}: {}".format(*key), rows=tuple(row for row in full.rows if row[:NAMES] == key))
+        title = "{}, {}: {}".format(*key) + ", less is better" * (
+            key in lower and key[2] not in {rate.name for rate in RATES}
+        )
+        own = replace(full, title=title, rows=tuple(row for row in full.rows if row[:NAMES] == key))
         yield own.at(range(NAMES + 2, len(own.columns)))
     if found.consistency:
         yield consistency([found])

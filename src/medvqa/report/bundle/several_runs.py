@@ -33,7 +33,7 @@ ROWS = 24
 """Rows of a table of slices at first."""
 SHOWN = 3
 """Notes that are shown before they are folded."""
-WITHOUT_RANK = "Runs with changed images or questions are compared with their clean run. See Robustness."
+WITHOUT_RANK = "Runs with changed images or questions are not ranked, but compared with their clean run."
 ALONE = (
     "A row can have its whole interval on one side of 0 and still not be shown: its interval is for this row alone, "
     "and among many differences a few look large by chance. It is a reason to test again with more questions."
