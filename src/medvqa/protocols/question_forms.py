@@ -105,7 +105,7 @@ class FormText(QuestionRow):
 
 
 @dataclass(frozen=True)
-class Form:
+class QuestionForm:
     """A form as `--perturb` names it.
 
     `level`: 1 to LEVELS, 0 for a form without levels. `of`: "wrong", or the name of the form's file, and of the
@@ -170,7 +170,7 @@ def is_form(typed: str) -> bool:
     return re.split("[:@]", typed, maxsplit=1)[0] in NAMES
 
 
-def parse(typed: str, folder: Path) -> Form:
+def parse(typed: str, folder: Path) -> QuestionForm:
     """Return the form that `--perturb` names; its file is sought from `folder` (UsageError, DataError).
 
     The form may be written as it is recorded, with a digest, which must then be that of its sentences.
@@ -185,13 +185,13 @@ def parse(typed: str, folder: Path) -> Form:
     elif name == NONE:
         if value not in ("", WRONG):
             raise UsageError(f"{shown}: {NONE} replaces the right option, and {NONE}:{WRONG} a wrong one")
-        form = Form(NONE, of=value)
+        form = QuestionForm(NONE, of=value)
     elif name == PREMISE:
-        form = Form(PREMISE)
+        form = QuestionForm(PREMISE)
     elif name in NAMES:
         if given and value not in [str(level) for level in range(1, LEVELS + 1)]:
             raise UsageError(f"{shown}: a level from 1 to {LEVELS}, such as {name}:{DEFAULT_LEVEL}")
-        form = Form(name, int(value or DEFAULT_LEVEL))
+        form = QuestionForm(name, int(value or DEFAULT_LEVEL))
     else:
         raise UsageError(f"{shown}: no form of questions is called that{did_you_mean(name, NAMES)}")
     if stated and not form.canonical.endswith(f"@{stated[2]}"):
@@ -199,7 +199,7 @@ def parse(typed: str, folder: Path) -> Form:
     return form
 
 
-def _read(name: str, value: str, folder: Path, shown: str) -> Form:
+def _read(name: str, value: str, folder: Path, shown: str) -> QuestionForm:
     """Read the table of a form. After the last #, `value` may name one of the paraphrases of its column `form`."""
     file, wanted = value, ""
     if not (folder / value).is_file():
@@ -222,7 +222,7 @@ def _read(name: str, value: str, folder: Path, shown: str) -> Form:
         raise UsageError(f"{shown}: choose one of the file's forms: {named or 'it has none with a name'}")
     chosen = rows[wanted] if wanted in rows else next(iter(rows.values()))
     of = line(path.name) + (f"#{line(wanted)}" if wanted else "")
-    return Form(name, of=of, rows=tuple(chosen.values()))
+    return QuestionForm(name, of=of, rows=tuple(chosen.values()))
 
 
 def label(perturb: str) -> str:
