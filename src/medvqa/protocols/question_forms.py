@@ -16,7 +16,6 @@ from math import ceil
 from pathlib import Path
 
 from medvqa import tables
-from medvqa.decode import did_you_mean
 from medvqa.items import Item, Result, Technique, UsageError, replace
 from medvqa.perturbing import DEFAULT_LEVEL, LEVELS
 from medvqa.printing import line
@@ -171,7 +170,7 @@ def is_form(typed: str) -> bool:
 
 
 def parse(typed: str, folder: Path) -> QuestionForm:
-    """Return the form that `--perturb` names; its file is sought from `folder` (UsageError, DataError).
+    """Return the form (`is_form`) that `--perturb` names; its file is sought from `folder` (UsageError, DataError).
 
     The form may be written as it is recorded, with a digest, which must then be that of its sentences.
     """
@@ -188,12 +187,10 @@ def parse(typed: str, folder: Path) -> QuestionForm:
         form = QuestionForm(NONE, of=value)
     elif name == PREMISE:
         form = QuestionForm(PREMISE)
-    elif name in NAMES:
+    else:
         if given and value not in [str(level) for level in range(1, LEVELS + 1)]:
             raise UsageError(f"{shown}: a level from 1 to {LEVELS}, such as {name}:{DEFAULT_LEVEL}")
         form = QuestionForm(name, int(value or DEFAULT_LEVEL))
-    else:
-        raise UsageError(f"{shown}: no form of questions is called that{did_you_mean(name, NAMES)}")
     if stated and not form.canonical.endswith(f"@{stated[2]}"):
         raise UsageError(f"{shown}: its sentences are others now; leave out @{stated[2]}")
     return form
@@ -215,8 +212,6 @@ def _read(name: str, value: str, folder: Path, shown: str) -> QuestionForm:
             raise row.error("blank", column)
         if rows.setdefault(row.text("form").strip(), {}).setdefault((one.benchmark, one.id), one) is not one:
             raise row.error("this id has a row already; a column form tells several texts of a question apart", "id")
-    if not rows:
-        raise UsageError(f"{shown}: the file has no rows{hint}")
     if wanted not in rows and (wanted or len(rows) > 1):
         named = ", ".join(f"{name}:{line(file)}#{line(form)}" for form in sorted(filter(None, rows)))
         raise UsageError(f"{shown}: choose one of the file's forms: {named or 'it has none with a name'}")
