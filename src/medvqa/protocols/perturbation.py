@@ -16,7 +16,7 @@ from hashlib import blake2b
 from medvqa import printing
 from medvqa.decode import did_you_mean
 from medvqa.items import Image, Item, UsageError
-from medvqa.perturbing import DEFAULT_LEVEL, LEVELS, Alteration, PixelChange, catalogue
+from medvqa.perturbing import DEFAULT_LEVEL, LEVELS, Alteration, PixelChange, catalogue, masks, regions
 from medvqa.protocols import question_forms
 
 DIMENSION = "modality"
@@ -56,15 +56,23 @@ class ImagePerturbation:
         return catalogue.in_words(self.name, self.level, self.of)
 
     @property
+    def is_mask(self) -> bool:
+        """Whether it hides a region, or a place elsewhere."""
+        return self.name.partition(":")[0] in masks.MASKS
+
+    @property
     def change(self) -> PixelChange:
         """Its definition."""
         return catalogue.changes()[self.name]
 
 
 def parse(typed: str) -> ImagePerturbation:
-    """Read [SET/]NAME[:LEVEL] of a change of images (UsageError)."""
+    """Read [SET/]NAME[:LEVEL] of a change of images, or MASK[:FILL] (UsageError)."""
     option = f"--perturb={printing.line(typed)}"
     changes = catalogue.changes()
+    typed = f"{typed}:{masks.DEFAULT_FILL}" if typed in masks.MASKS else typed
+    if typed in changes and not changes[typed].parameters:
+        return ImagePerturbation(typed, 0)
     before, slash, rest = typed.rpartition("/")
     name, colon, level = rest.partition(":")
     if name not in changes:
@@ -77,9 +85,7 @@ def parse(typed: str) -> ImagePerturbation:
         sets = ", ".join(filter(None, change.parameters)) or "it has one alone: leave the set out"
         raise UsageError(f"{option}: '{printing.line(before)}' is no set of parameters of {name}; there are: {sets}")
     if not change.parameters:
-        if colon:
-            raise UsageError(f"{option}: {name} has no levels; type --perturb={name}")
-        return ImagePerturbation(name, 0)
+        raise UsageError(f"{option}: {name} has no levels; type --perturb={name}")
     if colon and not re.fullmatch(f"[1-{LEVELS}]", level):
         raise UsageError(f"{option}: levels are 1 to {LEVELS}; type --perturb={name}:{DEFAULT_LEVEL}")
     return ImagePerturbation(name, int(level or DEFAULT_LEVEL), before)
@@ -90,7 +96,14 @@ def of(perturb: str) -> ImagePerturbation | None:
     """Return the change of images that `Protocol.perturb` names; None if there is none, or one of questions."""
     name = perturb.rpartition("/")[2].partition(":")[0]
     # A form of questions may name a file.
-    return parse(perturb) if name in catalogue.changes() and not question_forms.is_form(perturb) else None
+    is_of_images = not {name, perturb}.isdisjoint(catalogue.changes()) and not question_forms.is_form(perturb)
+    return parse(perturb) if is_of_images else None
+
+
+def is_mask(perturb: str) -> bool:
+    """Whether `Protocol.perturb` hides a region of the image, or a place elsewhere."""
+    found = of(perturb)
+    return found is not None and found.is_mask
 
 
 def in_words(perturb: str) -> str:
@@ -125,11 +138,37 @@ def altered(images: Iterable[Image], item: Item, perturb: str) -> tuple[Image, .
     perturbation = of(perturb) if perturb else None
     if perturbation is None:
         return tuple(images)
+    if perturbation.is_mask:
+        first, *others = images
+        change = Alteration(perturbation.name, seed=_seed(item, 0), boxes=regions.boxes_of(item.extra))
+        return replace(first, alteration=change), *others
     name, _ = set_of(item, perturbation)
     return tuple(
         replace(image, alteration=Alteration(perturbation.name, perturbation.level, name, _seed(item, place)))
         for place, image in enumerate(images)
     )
+
+
+def can_change(item: Item, perturb: str) -> bool:
+    """Return whether `Protocol.perturb` is for a question; runs ask no others.
+
+    A mask is for questions whose first image has a region, and a place elsewhere of its size. An artefact of a modality
+    is for questions of that modality, and for those that name none. ValueError if a region is wrong, or leaves its
+    image.
+    """
+    perturbation = of(perturb)
+    if perturbation is None:
+        return True
+    if not perturbation.is_mask:
+        told, wanted = item.tags.get(DIMENSION, ()), perturbation.change.modalities
+        return not (told and wanted) or any(f"_{word}_" in f"_{slug}_" for slug in told for word in wanted)
+    boxes = regions.boxes_of(item.extra)
+    # The size of an image without a file is not known; its question ends as an error.
+    if not (boxes and item.images) or (size := item.images[0].blanked().size) is None:
+        return bool(boxes and item.images)
+    if not regions.are_inside(boxes, size):
+        raise ValueError(f"its region {boxes[0]} leaves its image of {size[0]} x {size[1]} pixels: {regions.EXPECTED}")
+    return regions.has_place(boxes, size)
 
 
 def _seed(item: Item, place: int) -> int:

@@ -37,7 +37,7 @@ from medvqa.items import (
     Variant,
     replace,
 )
-from medvqa.protocols import ablation, naming, question_forms, rotation, shots
+from medvqa.protocols import ablation, naming, perturbation, question_forms, rotation, shots
 from medvqa.protocols.protocol import Asks, Protocol, as_shown, assembled, check_able
 from medvqa.protocols.question_forms import Premises, QuestionForm
 from medvqa.protocols.reasoning import Instruction
@@ -261,13 +261,11 @@ class Plan:
         return self.model.backend.readers()
 
     def has(self, query: Query) -> bool:
-        """Whether the question is asked in the query's variant, and changed by the form of --perturb.
+        """Whether the question is asked in the query's variant, and --perturb is for it.
 
         Of people, whether the sample's reader has read it.
         """
-        if self.form is not None and not self.form.changes(
-            query.item, query.technique, self._premises(query.item.benchmark)
-        ):
+        if not self.can_change(query.item, query.technique):
             return False
         if self.readers is None:
             return query.variant in self.variants_of(query.item, query.technique)
@@ -276,11 +274,11 @@ class Plan:
 
     @cached_property
     def chosen_by_options(self) -> tuple[str, ...]:
-        """The options that leave questions out: of a model, as no reader has read them, or of a form of questions."""
+        """The options that leave questions out: a model of readers who have not read them, or --perturb."""
         items = [item for name in self.benchmarks for item in self.items(name)]
         if self.readers is not None and not all(self._answers_of(item, self.techniques[0]) for item in items):
             return (f"--model={self.options.model}",)
-        if not all(self.can_form(item, technique) for technique in self.techniques for item in items):
+        if not all(self.can_change(item, technique) for technique in self.techniques for item in items):
             return (f"--perturb={self.protocol.perturb}",)
         return ()
 
@@ -298,9 +296,23 @@ class Plan:
     def _premises(self, name: str) -> Premises:
         return question_forms.premises_of(self.items(name))
 
-    def can_form(self, item: Item, technique: Technique) -> bool:
-        """Whether the form of --perturb changes a question as a technique asks it; True without one."""
-        return self.form is None or self.form.changes(item, technique, self._premises(item.benchmark))
+    def can_change(self, item: Item, technique: Technique) -> bool:
+        """Whether --perturb is for a question as a technique asks it; True without the option (DataError)."""
+        if self.form is not None:
+            return self.form.changes(item, technique, self._premises(item.benchmark))
+        return not self.protocol.perturb or item.id not in self.unchanged(item.benchmark)
+
+    @once
+    def unchanged(self, name: str) -> frozenset[str]:
+        """The ids of a benchmark's questions that a change of images is not for (DataError)."""
+        left_out = set[str]()
+        for item in self.items(name):
+            try:
+                if not perturbation.can_change(item, self.protocol.perturb):
+                    left_out.add(item.id)
+            except ValueError as error:
+                raise DataError(f"{name}, {self.place(item)}: {error}") from None
+        return frozenset(left_out)
 
     def formed(self, item: Item) -> Item:
         """The item in the form of --perturb; the item itself without one."""
