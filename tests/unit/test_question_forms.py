@@ -30,6 +30,9 @@ ITEM = Item(
 TAGS = {"modality": ["ct", "mri", "none", "x_ray"]}
 LETTERS = "ABCDE"
 TEXTS = st.text(st.characters(codec=None) | st.sampled_from("aeist 12ABC<>\n"), max_size=80)
+WORDS = st.lists(
+    st.sampled_from(["Which", "lesion", "is", "visible", "in", "this", "MRI", "lung", "12", "weeks", "(scan)"])
+)
 
 
 @st.composite
@@ -39,7 +42,8 @@ def items(draw: st.DrawFn) -> Item:
     kinds = sorted(CHOICE_KINDS) if options else sorted(set(KINDS) - CHOICE_KINDS)
     kind = draw(st.sampled_from(kinds))
     tags = {"modality": tuple(draw(st.lists(st.sampled_from(["ct", "mri"]), max_size=2)))}
-    return Item(draw(TEXTS), "ward", kind, draw(TEXTS), options, tuple(answers), tags=tags)
+    question = draw(TEXTS | WORDS.map(" ".join))
+    return Item(draw(TEXTS), "ward", kind, question, options, tuple(answers), tags=tags)
 
 
 FORMS = (
