@@ -8,7 +8,7 @@ below it. A question that a form cannot change is not asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b, sha256
@@ -138,6 +138,8 @@ class QuestionForm:
         """Return whether the form changes a question asked by a technique; `tags` as in `formed`."""
         if self.name == NONE:
             return technique in SHOWING and offered(item, self.canonical) is not item
+        if self.name == TYPOS:
+            return any(True for _ in _longer_words(item.question))
         return self.formed(item, tags) is not item
 
     def formed(self, item: Item, tags: Premises) -> Item:
@@ -295,23 +297,28 @@ def _behind_premise(item: Item, tags: Premises) -> str:
 def _misspelt(item: Item, share: float) -> str:
     """Return the question with a typing error in a share of its words: a key beside, a swap, a drop or a double.
 
-    Words have at least four letters, all but the first in lower case; so numbers, abbreviations, letters of options,
-    marks such as <image 1>, and scripts without letter case stay. So do a word after a number, which may be a unit, and
-    every first letter.
+    The first letter of a word stays.
     """
-    found: list[tuple[int, int]] = []
-    before = ""
-    for token in _TOKEN.finditer(item.question):
-        match = _WORD.fullmatch(token[0])
-        if match and not before[-1:].isdigit() and match[1][1:].islower() and all(map(_has_case, match[1])):
-            found.append((token.start() + match.start(1), token.start() + match.end(1)))
-        before = token[0]
-    chosen = sorted(range(len(found)), key=lambda word: _draw(item, TYPOS, "word", str(word)))
-    question = item.question
-    for word in sorted(chosen[: ceil(share * len(found))], reverse=True):
-        start, end = found[word]
+    words, question = list(_longer_words(item.question)), item.question
+    chosen = sorted(range(len(words)), key=lambda word: _draw(item, TYPOS, "word", str(word)))
+    for word in sorted(chosen[: ceil(share * len(words))], reverse=True):
+        start, end = words[word]
         question = question[:start] + _mistyped(question[start:end], _draw(item, TYPOS, str(word))) + question[end:]
     return question
+
+
+def _longer_words(question: str) -> Iterator[tuple[int, int]]:
+    """Yield where words start and end that may have a typing error.
+
+    They have at least four letters, all but the first in lower case; so numbers, abbreviations, letters of options,
+    marks such as <image 1>, and scripts without letter case are none. Nor is a word after a number, perhaps a unit.
+    """
+    before = ""
+    for token in _TOKEN.finditer(question):
+        match = _WORD.fullmatch(token[0])
+        if match and not before[-1:].isdigit() and match[1][1:].islower() and all(map(_has_case, match[1])):
+            yield token.start() + match.start(1), token.start() + match.end(1)
+        before = token[0]
 
 
 def _has_case(letter: str) -> bool:
