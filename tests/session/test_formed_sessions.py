@@ -200,8 +200,12 @@ def test_a_form_goes_with_a_named_prompt() -> None:
 @pytest.mark.parametrize(
     ("perturb", "options", "message"),
     [
-        ("typos:3", {"benchmark": "blind"}, "the prompt of blind does not show the question, so that nothing would"),
-        ("false_premise", {}, f"it changes none of the 72 questions of {PAIRS}. Without a file, it needs tags"),
+        (
+            "typos:3",
+            {"benchmark": "blind"},
+            "the prompt of blind does not show what changes, so that it would stay the same",
+        ),
+        ("false_premise", {}, f"it changes none of the 72 questions of {PAIRS}. It needs tags such as modality"),
         ("paraphrase:words.csv", {}, "words.csv row 2: no question or pair of phantom-mediconfusion has the id 'x9'"),
         ("typos:3", {"model": "replay:answers.csv"}, "perturb with a model that can be asked"),
         ("gaussian_noise:3", {"model": "replay:answers.csv"}, "perturb with a model that can be asked"),

@@ -256,6 +256,23 @@ def test_a_wrong_name_is_refused(typed: str, message: str, tmp_path: Path) -> No
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "recorded", ["typos:99", "typos:\x1b[31m", "none_of_the_above:\n", "paraphrase:a@b.csv@0", "typos"]
+)
+def test_a_strangers_record_is_harmless(recorded: str) -> None:
+    for told in (question_forms.label(recorded), question_forms.described(recorded)):
+        assert told
+        assert told.isprintable()
+    assert offered(ITEM, recorded).answers == ITEM.answers
+
+
+def test_a_file_may_have_any_name(tmp_path: Path) -> None:
+    wrote(tmp_path, "id,question\n7,What?\n", "a@b#1:c.csv")
+    form = parse("paraphrase:a@b#1:c.csv", tmp_path)
+    assert parse(form.canonical, tmp_path) == form
+    assert question_forms.label(form.canonical) == "paraphrased: a@b#1:c.csv"
+
+
 def test_an_unknown_name_lists_the_forms() -> None:
     with pytest.raises(UsageError, match=f"Of questions: {', '.join(NAMES)}"):
         perturbation.parse("tyops")

@@ -35,12 +35,10 @@ NAMES: Mapping[str, str] = {
 """The forms, with their names in titles."""
 NEEDS: Mapping[str, str] = {
     TYPOS: "It needs words of four letters or more, in an alphabet with capital letters",
-    PARAPHRASE: "Its file names no question that is asked",
-    PREMISE: "Without a file, it needs tags such as modality or body_region; with one, rows for the questions that are "
-    "asked: --perturb=false_premise:FILE",
+    PARAPHRASE: "Its file must name questions that are asked",
+    PREMISE: "It needs tags such as modality or body_region, or a file of premises: --perturb=false_premise:FILE",
     CONTEXT: "It needs a question",
-    NONE: "It needs single choice questions with one right option and without options such as 'all of the above', "
-    "asked by technique mc or gd",
+    NONE: "It needs single choices with one right option, and none like 'all of the above', by technique mc or gd",
 }
 """What a question must have, for messages."""
 COLUMNS: Mapping[str, str] = {PARAPHRASE: "question", PREMISE: "premise"}
@@ -81,18 +79,14 @@ _REFERS = re.compile(
     r"|[A-Z] and [A-Z]",
     re.IGNORECASE,
 )
-_DIGEST = re.compile(r"(.*)@([0-9a-f]{8})", re.DOTALL)
+_DIGEST = re.compile(r"@[0-9a-f]{8}\Z")
+_LEVELS = tuple(map(str, range(1, LEVELS + 1)))
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 
 
-def _near(row: int, place: int) -> str:
-    """Return the letters around a key: beside it, and above and below, where rows are shifted by half a key."""
-    around = [(row, place - 1), (row, place + 1), (row - 1, place), (row - 1, place + 1)]
-    around += [(row + 1, place - 1), (row + 1, place)]
-    return "".join(_ROWS[r][p] for r, p in around if 0 <= r < len(_ROWS) and 0 <= p < len(_ROWS[r]))
-
-
-KEYBOARD = {letter: _near(row, place) for row, keys in enumerate(_ROWS) for place, letter in enumerate(keys)}
+# Keys are one apart, and each row stands half a key to the right of the row above it.
+_PLACES = {letter: complex(place + row / 2, row) for row, keys in enumerate(_ROWS) for place, letter in enumerate(keys)}
+KEYBOARD = {one: "".join(key for key in _PLACES if 0 < abs(_PLACES[one] - _PLACES[key]) < 1.2) for one in _PLACES}
 """The letters next to each letter on a QWERTY keyboard."""
 
 
@@ -125,10 +119,9 @@ class QuestionForm:
 
     @property
     def _digest(self) -> str:
-        texts = [f"{key} {value}" for key, value in PREMISES.items()] if self.name == PREMISE else [*SENTENCES]
         rows = sorted((row.benchmark, row.id, row.text) for row in self.rows)
-        content = repr(rows or texts).encode(errors="surrogatepass")
-        return sha256(content).hexdigest()[:8]
+        content: object = rows or (PREMISES if self.name == PREMISE else SENTENCES)
+        return sha256(repr(content).encode(errors="surrogatepass")).hexdigest()[:8]
 
     @cached_property
     def _texts(self) -> Mapping[tuple[str, str], str]:
@@ -171,15 +164,21 @@ def is_form(typed: str) -> bool:
     return re.split("[:@]", typed, maxsplit=1)[0] in NAMES
 
 
+def _parts(perturb: str) -> tuple[str, str, str]:
+    """Return the name of a form, what follows it, and the digest at its end, such as "@1f2e3d4c"; "" without one."""
+    stated = _DIGEST.search(perturb)
+    name, _, value = perturb[: stated.start() if stated else None].partition(":")
+    return name, value, stated[0] if stated else ""
+
+
 def parse(typed: str, folder: Path) -> QuestionForm:
     """Return the form (`is_form`) that `--perturb` names; its file is sought from `folder` (UsageError, DataError).
 
     The form may be written as it is recorded, with a digest, which must then be that of its sentences.
     """
     shown = f"--perturb={line(typed)}"
-    stated = _DIGEST.fullmatch(typed)
-    name, given, value = (stated[1] if stated else typed).partition(":")
-    if name == PARAPHRASE or (name == PREMISE and given):
+    name, value, stated = _parts(typed)
+    if name == PARAPHRASE or (name == PREMISE and ":" in typed):
         if not value:
             raise UsageError(f"{shown}: name a table with the columns id and {COLUMNS[name]}: --perturb={name}:FILE")
         form = _read(name, value, folder, shown)
@@ -190,11 +189,11 @@ def parse(typed: str, folder: Path) -> QuestionForm:
     elif name == PREMISE:
         form = QuestionForm(PREMISE)
     else:
-        if given and value not in [str(level) for level in range(1, LEVELS + 1)]:
+        if ":" in typed and value not in _LEVELS:
             raise UsageError(f"{shown}: a level from 1 to {LEVELS}, such as {name}:{DEFAULT_LEVEL}")
         form = QuestionForm(name, int(value or DEFAULT_LEVEL))
-    if stated and not form.canonical.endswith(f"@{stated[2]}"):
-        raise UsageError(f"{shown}: its sentences are others now; leave out @{stated[2]}")
+    if not form.canonical.endswith(stated):
+        raise UsageError(f"{shown}: its sentences are others now; leave out {stated}")
     return form
 
 
@@ -226,7 +225,7 @@ def label(perturb: str) -> str:
     """Return a recorded form in few words for titles: "typing errors, level 3"; "" for a change of images."""
     if not is_form(perturb):
         return ""
-    name, _, value = perturb.partition("@")[0].partition(":")
+    name, value, _ = _parts(line(perturb))
     if name == NONE:
         return f"{NAMES[name]} for a {WRONG if value else 'right'} option"
     return f"{NAMES[name]}{', level ' if value.isdecimal() else ': ' if value else ''}{value}"
@@ -236,8 +235,8 @@ def described(perturb: str) -> str:
     """Return a recorded form in a sentence for people; "" for a change of images."""
     if not is_form(perturb):
         return ""
-    name, _, value = perturb.partition("@")[0].partition(":")
-    share = f"{SHARES[int(value) - 1]:.0%}" if name == TYPOS else ""
+    name, value, _ = _parts(line(perturb))
+    share = f"{SHARES[_LEVELS.index(value)]:.0%}" if value in _LEVELS else "some"
     told = {
         TYPOS: f"a typing error in {share} of the longer words",
         PARAPHRASE: f"in other words, from {value}",

@@ -74,15 +74,14 @@ def _check_form(plan: Plan) -> None:
     own_tags.check_ids(shown, form.rows, items_of, plan.registry.benchmarks)
     questions = [Query(item, how) for items in items_of.values() for how in plan.techniques for item in items]
     changed = {(q.item.benchmark, q.technique): q for q in questions if plan.can_change(q.item, q.technique)}
-    part = "the options" if form.name == question_forms.NONE else "the question"
     for (name, how), query in changed.items():
         asks = plan.asks(name, plan.prompts(name)[0])
         with suppress(DataError):
             sent = [replace(asks(item, how), images=()) for item in (query.item, plan.formed(query.item))]
             if prompts.digest(sent[0]) == prompts.digest(sent[1]):
                 raise UsageError(
-                    f"{shown}: the prompt of {name} does not show {part}, so that nothing would change; leave the "
-                    "option or the benchmark out"
+                    f"{shown}: the prompt of {name} does not show what changes, so that it would stay the same; leave "
+                    "the option or the benchmark out"
                 )
     if not changed:
         raise UsageError(
