@@ -19,9 +19,6 @@ MODEL = '''
 import re
 import medvqa
 from medvqa import Answer
-from medvqa.items import Benchmark, Item
-from medvqa.protocols.prompts import Template
-from medvqa import scoring
 
 
 class Rejecting(medvqa.Backend):
@@ -48,11 +45,6 @@ class Rejecting(medvqa.Backend):
 def pytest_medvqa_backends():
     return [Rejecting]
 
-
-def pytest_medvqa_benchmarks():
-    items = [Item("1", question="Which lesion?", options={"A": "cyst", "B": "scar"}, answers=("A",))]
-    ask = Template("blind/mc", "Look.\\n{options}", "{letter}. {text}\\n")
-    return [Benchmark(name="blind", items=lambda data: items, prompt=ask.prompt, score=scoring.score_single_choice)]
 '''
 PAIRS = "phantom-mediconfusion"
 TEST = f"""
@@ -80,9 +72,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def ask(perturb: str, *options: str, run: str = "first", benchmark: str = PAIRS, model: str = "rejecting") -> int:
+def ask(perturb: str, *options: str, run: str = "first", model: str = "rejecting") -> int:
     Path("asked.txt").unlink(missing_ok=True)
-    typed = [f"--benchmark={benchmark}", f"--model={model}", f"--perturb={perturb}", f"--run={run}", *options]
+    typed = [f"--benchmark={PAIRS}", f"--model={model}", f"--perturb={perturb}", f"--run={run}", *options]
     return main(["run", *typed])
 
 
@@ -200,11 +192,6 @@ def test_a_form_goes_with_a_named_prompt() -> None:
 @pytest.mark.parametrize(
     ("perturb", "options", "message"),
     [
-        (
-            "typos:3",
-            {"benchmark": "blind"},
-            "the prompt of blind does not show what changes, so that it would stay the same",
-        ),
         ("false_premise", {}, f"it changes none of the 72 questions of {PAIRS}. It needs tags such as modality"),
         ("paraphrase:words.csv", {}, "words.csv row 2: no question or pair of phantom-mediconfusion has the id 'x9'"),
         ("typos:3", {"model": "replay:answers.csv"}, "perturb with a model that can be asked"),

@@ -73,7 +73,7 @@ _open: weakref.WeakSet[_ResultsFile] = weakref.WeakSet()
 
 
 class StoredAnswer(Answer):
-    """An answer that stays in results.jsonl; only what measures read of each is held: its time, its end, and notes.
+    """An answer that stays in results.jsonl; only what measures read of each is held: times, ends, notes, confidences.
 
     It equals an `Answer` of the same content; `replace` and `pickle` make one of it.
     """

@@ -11,9 +11,9 @@ from pathlib import Path
 from medvqa import benchmarks, engine, medical, printing, scoring
 from medvqa.benchmarks import origins
 from medvqa.configs import ModelConfig
-from medvqa.items import DataError, Query, QuestionKey, UsageError, of_data, replace, withholding
+from medvqa.items import DataError, Query, QuestionKey, UsageError, of_data, withholding
 from medvqa.perturbing import regions
-from medvqa.protocols import naming, perturbation, prompts, question_forms, voting
+from medvqa.protocols import naming, perturbation, question_forms, voting
 from medvqa.protocols.protocol import ALL, Protocol
 from medvqa.records import run_record
 from medvqa.records.run_folder import RESULTS
@@ -66,27 +66,15 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
 
 
 def _check_form(plan: Plan) -> None:
-    """UsageError for a form that changes no question, or no prompt, and for ids of its file that no question has."""
-    if (form := plan.form) is None:
+    """UsageError for a form that changes no question, and for ids of its file that no question has."""
+    if plan.form is None:
         return
-    shown = f"--perturb={plan.protocol.perturb}"
-    items_of = {name: plan.items(name) for name in plan.benchmarks}
-    own_tags.check_ids(shown, form.rows, items_of, plan.registry.benchmarks)
-    questions = [Query(item, how) for items in items_of.values() for how in plan.techniques for item in items]
-    changed = {(q.item.benchmark, q.technique): q for q in questions if plan.can_change(q.item, q.technique)}
-    for (name, how), query in changed.items():
-        asks = plan.asks(name, plan.prompts(name)[0])
-        with suppress(DataError):
-            sent = [replace(asks(item, how), images=()) for item in (query.item, plan.formed(query.item))]
-            if prompts.digest(sent[0]) == prompts.digest(sent[1]):
-                raise UsageError(
-                    f"{shown}: the prompt of {name} does not show what changes, so that it would stay the same; leave "
-                    "the option or the benchmark out"
-                )
-    if not changed:
+    shown, items_of = f"--perturb={plan.protocol.perturb}", {name: plan.items(name) for name in plan.benchmarks}
+    own_tags.check_ids(shown, plan.form.rows, items_of, plan.registry.benchmarks)
+    if not any(plan.can_change(item, how) for items in items_of.values() for how in plan.techniques for item in items):
         raise UsageError(
             f"{shown}: it changes none of the {sum(map(len, items_of.values())):,} questions of "
-            f"{', '.join(items_of)}. {question_forms.NEEDS[form.name]}"
+            f"{', '.join(items_of)}. {question_forms.NEEDS[plan.form.name]}"
         )
 
 
@@ -226,7 +214,7 @@ def _words(protocol: Protocol) -> set[str]:
     """The options that change the text of a prompt, as they are typed."""
     words = {f"--prompt={name}" for name in protocol.prompts if name != naming.OWN}
     words |= {f"--reasoning={protocol.reasoning}"} if protocol.reasoning else set()
-    return words | ({"--explain"} if protocol.explain else set())
+    return words | {f"--{name}" for name in ("explain", "abstain", "confidence") if getattr(protocol, name)}
 
 
 def _check_technique(plan: Plan) -> None:
