@@ -128,18 +128,16 @@ def _defocus_blur(pixels: Pixels, disc: tuple[float, float], random: np.random.G
 
     def blur(pixels: Pixels, scale: float) -> Values:
         radius, alias = (value * scale for value in disc)
-        # The edge is softened within 3 x 3 pixels, of large discs 5 x 5.
-        softened = round((1 if disc[0] <= 8 else 2) * max(1, scale))
-        reach = math.ceil(radius) + softened
+        # The kernel has 17 x 17 pixels, and its edge is softened by 3 x 3. A disc of radius 8 fills it, so that its sum
+        # is above 1: published pictures of that level are 1 % brighter.
+        reach, softened = round(8 * scale), max(1, round(scale))
         along = np.arange(-reach, reach + 1)
         kernel = (along[:, None] ** 2 + along**2 <= radius**2).astype(np.float32)
+        kernel /= kernel.sum()
         weights = np.exp(-0.5 * (np.arange(-softened, softened + 1) / alias) ** 2)
         for axis in (0, 1):
-            kernel = ndimage.correlate1d(kernel, weights, axis, mode="constant")
-        values = correlated(pixels, kernel / kernel.sum(), "reflect")
-        # Single precision must not turn an even area into one that is a grey level darker.
-        values += 0.01
-        return values
+            kernel = ndimage.correlate1d(kernel, weights / weights.sum(), axis, mode="mirror")
+        return correlated(pixels, kernel, "reflect")
 
     return blurred(pixels, blur)
 
@@ -162,7 +160,7 @@ def _motion_blur(pixels: Pixels, motion: tuple[float, float], random: np.random.
         reach = len(steps)
         kernel = np.zeros((2 * reach + 1, 2 * reach + 1), np.float32)
         np.add.at(kernel, (reach + down, reach + right), weights / weights.sum())
-        return np.rint(correlated(pixels, kernel, "edge"))
+        return correlated(pixels, kernel, "edge")
 
     return blurred(pixels, blur)
 
@@ -180,7 +178,6 @@ def _zoom_blur(pixels: Pixels, zooms: tuple[float, int], random: np.random.Gener
             box = (boxes[0][0], boxes[1][0], boxes[0][1], boxes[1][1])
             total += np.asarray(picture.resize(picture.size, PIL.Image.Resampling.BILINEAR, box=box))
         total /= zooms[1] + 1
-        total += 0.01
         return total
 
     return blurred(pixels, blur)
@@ -226,7 +223,7 @@ def _saturate(pixels: Pixels, more: float, random: np.random.Generator) -> Pixel
         below[spread[..., 0] == 0] = (0, 1, 1)
         saturation = np.divide(spread, largest, out=np.zeros_like(spread), where=largest > 0)
         np.minimum(saturation + more, 1, out=saturation)
-        return to_pixels(largest * (1 - saturation * below) + 0.01)
+        return to_pixels(largest * (1 - saturation * below))
 
     return in_bands(pixels, saturated)
 
