@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,8 @@ import numpy as np
 import PIL.Image
 
 sys.path[:0] = [sys.argv[1], str(Path(__file__).parents[1])]
-
-from medmnistc.corruptions.registry import CORRUPTIONS_DS, DATASET_RGB
-from support.coloured import drawn
-
+CORRUPTIONS_DS = import_module("medmnistc.corruptions.registry").CORRUPTIONS_DS
+drawn = import_module("support.coloured").drawn
 KEPT = Path(__file__).with_name("medmnist_c.npz")
 SEED, POINTS = 7, 200
 OURS = ("stain_deposit", "characters")
@@ -46,7 +45,7 @@ def with_numbers_of(generator: np.random.Generator) -> None:
 
 
 def changed(name: str, data: str, level: int, pixels: Any) -> Any:
-    """Return the pixels as the package changes them, of grey sets as it stores them."""
+    """Return the pixels as the package changes them."""
     corruption = CORRUPTIONS_DS[data][name]
     generator = np.random.default_rng(SEED)
     with_numbers_of(generator)
@@ -66,7 +65,6 @@ def main() -> None:
             for level in (1, 3, 5):
                 if data == "grey":
                     grey = np.asarray(PIL.Image.fromarray(pixels).convert("L").convert("RGB"))
-                    assert not DATASET_RGB["chestmnist"]
                     made = PIL.Image.fromarray(changed(name, "chestmnist", level, grey)).convert("L").convert("RGB")
                     result = np.asarray(made)
                 else:

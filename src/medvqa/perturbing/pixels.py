@@ -26,7 +26,8 @@ HAIR = 0.01
 
 def scale_of(pixels: Pixels) -> float:
     """Return the shorter side of a picture, in units of SIZE."""
-    return min(pixels.shape[:2]) / SIZE
+    sides: tuple[int, ...] = pixels.shape[:2]
+    return min(sides) / SIZE
 
 
 def to_pixels(values: Values) -> Pixels:

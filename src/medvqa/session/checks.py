@@ -12,7 +12,7 @@ from medvqa import benchmarks, engine, medical, printing, scoring
 from medvqa.benchmarks import origins
 from medvqa.configs import ModelConfig
 from medvqa.items import DataError, Query, QuestionKey, UsageError, of_data, withholding
-from medvqa.protocols import naming, voting
+from medvqa.protocols import naming, perturbation, voting
 from medvqa.protocols.protocol import ALL, Protocol
 from medvqa.records import run_record
 from medvqa.records.run_folder import RESULTS
@@ -113,6 +113,20 @@ def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
         for item in plan.items(name):
             if (name, item.id) in selected and not voting.can_vote(item, benchmark):
                 raise voting.undefined(item)
+
+
+def check_selected_images(plan: Plan, keys: Iterable[QuestionKey]) -> None:
+    """UsageError if --perturb changes images, and no selected question of a benchmark has one."""
+    if perturbation.of(plan.protocol.perturb) is None:
+        return
+    selected = {(key.benchmark, key.item) for key in keys}
+    for name in plan.benchmarks:
+        has_image = [bool(item.images) for item in plan.items(name) if (name, item.id) in selected]
+        if has_image and not any(has_image):
+            raise UsageError(
+                f"--perturb={plan.protocol.perturb}: none of the {len(has_image):,} selected questions of {name} has "
+                "an image that could be changed; leave the option or the benchmark out"
+            )
 
 
 def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[str, ...] | None:
@@ -277,6 +291,7 @@ def notices(plan: Plan) -> list[str]:
         *_unread(plan),
         *_missing_notices(plan),
         *_burnt_in_notices(plan),
+        *_perturbed_notices(plan),
         *uploads.notices(plan),
     ]
 
@@ -309,6 +324,16 @@ def _missing_notices(plan: Plan) -> list[str]:
         f"medvqa: {name}: {len(absent)} of {number} images are missing; questions about them end in errors"
         for name, number, absent in missing
         if absent
+    ]
+
+
+def _perturbed_notices(plan: Plan) -> list[str]:
+    """Return a line for each benchmark about the parameters of changed images, of all its questions."""
+    perturb = plan.protocol.perturb
+    return [
+        f"medvqa: {name}: {perturbation.in_words(perturb)}, with the parameters of {told}"
+        for name in plan.benchmarks
+        if (told := perturbation.parameters_used(plan.items(name), perturb))
     ]
 
 
