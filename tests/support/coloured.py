@@ -6,8 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def drawn(height: int = 224, width: int = 224) -> NDArray[np.uint8]:
-    """Return the picture of any size, (height, width, 3); the same parts at the same places by share of the sides."""
+def drawn(height: int = 224, width: int = 224, *, stripes: bool = True) -> NDArray[np.uint8]:
+    """Return the picture of any size, (height, width, 3); the same parts at the same places by share of the sides.
+
+    Blocks of pixels and blurs meet the fine `stripes` in phase or not: without them, more of a change changes more.
+    """
     down, right = np.mgrid[0:height, 0:width].astype(float)
     down, right = (down + 0.5) / height, (right + 0.5) / width
     picture = np.stack([60 + 150 * right, 80 + 100 * down, 90 + 60 * np.sin(9 * (right + down))], axis=2)
@@ -19,6 +22,6 @@ def drawn(height: int = 224, width: int = 224) -> NDArray[np.uint8]:
         (0.78, 0.15, 0.08, (0, 0, 0)),
     ):
         picture[(down - y) ** 2 + (right - x) ** 2 < radius**2] = colour
-    stripes = (down < 0.12) & (np.sin(2 * np.pi * 28 * right) > 0)
-    picture[stripes] = (240, 230, 40)
+    if stripes:
+        picture[(down < 0.12) & (np.sin(2 * np.pi * 28 * right) > 0)] = (240, 230, 40)
     return np.rint(np.clip(picture, 0, 255)).astype(np.uint8)

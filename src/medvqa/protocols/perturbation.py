@@ -34,6 +34,7 @@ MODALITIES: Mapping[str, tuple[str, ...]] = {
 """Data sets of MedMNIST-C -> the slugs of the modality that they are taken for. The choice is ours."""
 GENERAL = ("chestmnist", "dermamnist", "pathmnist")
 """Where no modality chooses, the first of these sets that has the change. The choice is ours."""
+BY_GENERAL = "no modality with a set: general, by medvqa"
 QUESTION_FORMS = ("paraphrase", "typos", "irrelevant_context", "false_premise", "none_of_the_above")
 """Names of --perturb that change the question and not its images."""
 _BY_SLUG = {slug: name for name, slugs in MODALITIES.items() for slug in slugs}
@@ -122,7 +123,7 @@ def set_of(item: Item, perturbation: ImagePerturbation) -> tuple[str, str]:
     named = (_BY_SLUG.get(slug, "") for slug in item.tags.get(DIMENSION, ()))
     if (name := next((name for name in named if name in sets), "")) != "":
         return name, "by modality"
-    return _general(perturbation.name), "no modality with a set: general, by medvqa"
+    return _general(perturbation.name), BY_GENERAL
 
 
 def altered(images: Iterable[Image], item: Item, perturb: str) -> tuple[Image, ...]:
