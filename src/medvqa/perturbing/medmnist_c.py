@@ -12,6 +12,7 @@ import io
 import math
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ GREY = frozenset(
 
 MARGIN = 10
 """Least distance of blots and texts from the borders, in pixels of a picture of 224."""
+QUANTILES = 2**12
+"""Steps of the random numbers of shot noise; a larger table is slower, as it fits no cache."""
 MARKS, TEXTS, LETTERS, BUBBLES = 5, 6, 10, 25
 """The most of them at any level: numbers are drawn for all, so that each level has the same as the one below."""
 
@@ -62,12 +65,31 @@ def _shot_noise(pixels: Pixels, photons: float, random: np.random.Generator) -> 
     """`photons`: the mean number of a white pixel."""
     import numpy as np
 
+    shown = _poisson(photons).ravel()
+
     def noisy(band: Pixels) -> Pixels:
-        counts = random.poisson(band * (photons / 255)).astype(np.float32)
-        counts *= 255 / photons
-        return to_pixels(counts)
+        places = band.astype(np.int64)
+        places *= QUANTILES
+        places += random.integers(0, QUANTILES, band.shape, dtype=np.uint16)
+        return shown.take(places, mode="clip")
 
     return in_bands(pixels, noisy)
+
+
+@lru_cache(maxsize=2)
+def _poisson(photons: float) -> Pixels:
+    """Return quantiles of what a grey value becomes, (256, QUANTILES): drawing from Poisson takes ten times as long."""
+    import numpy as np
+    from scipy import special
+
+    counts = np.arange(int(2.5 * photons) + 30)
+    table = np.empty((256, QUANTILES), np.uint8)
+    values = to_pixels((counts * (255 / photons)).astype(np.float32))
+    for grey in range(256):
+        below = np.rint(special.pdtr(counts, grey * photons / 255) * QUANTILES).astype(int)
+        below[-1] = QUANTILES
+        table[grey] = np.repeat(values, np.diff(below, prepend=0))
+    return table
 
 
 def _impulse_noise(pixels: Pixels, share: float, random: np.random.Generator) -> Pixels:
@@ -215,15 +237,17 @@ def _saturate(pixels: Pixels, more: float, random: np.random.Generator) -> Pixel
     import numpy as np
 
     def saturated(band: Pixels) -> Pixels:
-        values = band.astype(np.float32)
-        largest = values.max(axis=2, keepdims=True)
-        spread = largest - values.min(axis=2, keepdims=True)
-        # How far each channel lies below the largest: 0 to 1.
-        below = np.divide(largest - values, spread, out=np.zeros_like(values), where=spread > 0)
-        below[spread[..., 0] == 0] = (0, 1, 1)
-        saturation = np.divide(spread, largest, out=np.zeros_like(spread), where=largest > 0)
-        np.minimum(saturation + more, 1, out=saturation)
-        return to_pixels(largest * (1 - saturation * below))
+        red, green, blue = (band[..., channel].astype(np.float32) for channel in range(3))
+        largest = np.maximum(np.maximum(red, green), blue)
+        spread = largest - np.minimum(np.minimum(red, green), blue)
+        grey = spread == 0
+        # The saturation is that of the largest channel; the others lie below it in the same proportion as before.
+        lowered = largest * np.minimum(spread / np.maximum(largest, 1) + more, 1)
+        lowered /= np.where(grey, 1, spread)
+        changed = np.empty(band.shape, np.float32)
+        for place, (values, of_grey) in enumerate(((red, 0), (green, 1), (blue, 1))):
+            changed[..., place] = largest - lowered * np.where(grey, of_grey, largest - values)
+        return to_pixels(changed)
 
     return in_bands(pixels, saturated)
 
