@@ -149,6 +149,20 @@ def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
                 raise voting.undefined(item)
 
 
+def check_selected_images(plan: Plan, keys: Iterable[QuestionKey]) -> None:
+    """UsageError if --perturb changes images, and no selected question of a benchmark has one."""
+    if perturbation.of(plan.protocol.perturb) is None:
+        return
+    selected = {(key.benchmark, key.item) for key in keys}
+    for name in plan.benchmarks:
+        has_image = [bool(item.images) for item in plan.items(name) if (name, item.id) in selected]
+        if has_image and not any(has_image):
+            raise UsageError(
+                f"--perturb={plan.protocol.perturb}: none of the {len(has_image):,} selected questions of {name} has "
+                "an image that could be changed; leave the option or the benchmark out"
+            )
+
+
 def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[str, ...] | None:
     options, model, judge = plan.options, plan.model, None if plan.judge is None else plan.judge.chosen
     model.check_consent(trust_remote_code=options.trust_remote_code)
@@ -312,6 +326,7 @@ def notices(plan: Plan) -> list[str]:
         *_unread(plan),
         *_missing_notices(plan),
         *_burnt_in_notices(plan),
+        *_perturbed_notices(plan),
         *uploads.notices(plan),
     ]
 
@@ -344,6 +359,16 @@ def _missing_notices(plan: Plan) -> list[str]:
         f"medvqa: {name}: {len(absent)} of {number} images are missing; questions about them end in errors"
         for name, number, absent in missing
         if absent
+    ]
+
+
+def _perturbed_notices(plan: Plan) -> list[str]:
+    """Return a line for each benchmark about the parameters of changed images, of all its questions."""
+    perturb = plan.protocol.perturb
+    return [
+        f"medvqa: {name}: {perturbation.in_words(perturb)}, with the parameters of {told}"
+        for name in plan.benchmarks
+        if (told := perturbation.parameters_used(plan.items(name), perturb))
     ]
 
 
