@@ -110,13 +110,6 @@ class Gate:
         return None
 
 
-def _asked_by(benchmark: Benchmark, run: RunRecord) -> Benchmark:
-    """The benchmark with the measures that a run's protocol adds."""
-    for technique in run.techniques:
-        benchmark = added_measures.under(benchmark, [run.protocol], technique, [run.wrong_costs])
-    return benchmark
-
-
 def load(rules: Rules, folder: Path, of: Path | None = None) -> tuple[Side, ...]:
     """Read the baselines; paths are relative to the folder. UsageError or DataError if one is invalid.
 
@@ -172,7 +165,8 @@ def prepare(
     """
     if not rules.active:
         return None
-    benchmarks = {name: _asked_by(benchmark, run) for name, benchmark in benchmarks.items()}
+    asked = [run.protocol], run.techniques, [run.wrong_costs]
+    benchmarks = {name: added_measures.under(benchmark, *asked) for name, benchmark in benchmarks.items()}
     # Skip benchmarks without any applicable technique.
     present = {name: recorded for name, recorded in run.benchmarks.items() if recorded.prompts}
     chosen = bool(run.options.benchmark)
