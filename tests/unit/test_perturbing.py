@@ -273,7 +273,7 @@ def test_a_name_is_read_with_level_and_set() -> None:
     ("typed", "told"),
     [
         ("gausian_noise:3", "Did you mean 'gaussian_noise'?"),
-        ("typo", "Of questions: paraphrase, typos"),
+        ("typo", "Of questions: typos, paraphrase"),
         ("bubble:6", "levels are 1 to 5; type --perturb=bubble:3"),
         ("bubble:", "levels are 1 to 5; type --perturb=bubble:3"),
         ("bubble:\u0663", "levels are 1 to 5"),
