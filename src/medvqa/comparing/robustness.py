@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import and_
-from typing import Literal
+from typing import Literal, get_args
 
 from medvqa import metrics, statistics
 from medvqa.comparing import differing, paired
@@ -31,7 +31,7 @@ RATES = (metrics.abstained_rate, metrics.refused_rate, metrics.unparsed_rate)
 ChangedBy = Literal["image", "form", "visual reliance", "mask", "abstention"]
 """image, form: a perturbation of the image, or of the question's text. visual reliance: an ablation. mask: of a region
 of the image. abstention: an ablation, of runs that may abstain; its measures are RATES."""
-KINDS: tuple[ChangedBy, ...] = ("image", "form", "visual reliance", "mask", "abstention")
+KINDS: tuple[ChangedBy, ...] = get_args(ChangedBy)
 FIVE = range(1, LEVELS + 1)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from medvqa.comparing import Robustness
 from medvqa.comparing.robustness import FLIP, RATES
 from medvqa.figures import INTERVAL, UNITS, Column, Table, csv, numbers, texts
-from medvqa.protocols import question_forms
 
 NAMES = 3
 """The columns that name a measure."""
@@ -17,7 +16,7 @@ NAMES = 3
 
 def notes(found: Robustness) -> list[str]:
     """Return what a reader must know of the rows that are there, a sentence each."""
-    kinds, names = {row.kind for row in found.changes}, {row.name.partition(":")[0] for row in found.changes}
+    kinds = {row.kind for row in found.changes}
     said = {
         f"The clean run is {found.clean}. Differences are in points, paired on the questions that both runs scored. "
         "Retained: the measure as a share of the clean run's, undefined where this is not shown to be above 0. Means "
@@ -25,13 +24,12 @@ def notes(found: Robustness) -> list[str]:
         "Visual reliance: what remains without the right picture, where images were blank, withheld or swapped.": (
             "visual reliance" in kinds
         ),
-        "Same answer: the same option, or the same normalised text. A refused, abstained or unparsed answer is the "
-        "same as no other; these questions are counted apart.": bool(found.consistency),
-        "none_of_the_above takes the place of an option and has its letter: the same letter is the same answer.": (
-            question_forms.NONE in names
+        "Same answer: the same letter, also where none_of_the_above replaced the option, or the same normalised text. A "
+        "refused, abstained or unparsed answer is the same as no other; these questions are counted apart.": bool(
+            found.consistency
         ),
         "A left-right flip is a test of its own: answers to questions about a side are expected to change, so it is "
-        "in no mean.": FLIP in names,
+        "in no mean.": any(row.name == FLIP for row in found.changes),
         "Abstention: the baseline should answer. The runs with blank, withheld or swapped images should abstain on "
         "questions that need their image. Refused and unparsed answers are no abstentions.": "abstention" in kinds,
         "Region masking describes how answers depend on pixels. It has no verdict, and is no part of a gate.": (
