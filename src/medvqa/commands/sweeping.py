@@ -379,7 +379,9 @@ def _grid(file: _GridFile, table: Mapping[str, Any], common: Mapping[str, Any]) 
 def _levels(row: Option, value: Any) -> list[Any]:
     """The values that a value of the grid stands for: perturb = "gaussian_noise:1-5" is five."""
     levels = re.fullmatch(r"(.+:)([1-9])-([1-9])", value) if row.name == "perturb" and isinstance(value, str) else None
-    return [value] if levels is None else [f"{levels[1]}{k}" for k in range(int(levels[2]), int(levels[3]) + 1)]
+    if levels is None or levels[2] > levels[3]:
+        return [value]
+    return [f"{levels[1]}{k}" for k in range(int(levels[2]), int(levels[3]) + 1)]
 
 
 def _row(file: _GridFile, table: str, key: str, number: int, taken: Container[str]) -> Option:

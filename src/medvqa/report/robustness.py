@@ -24,10 +24,8 @@ def notes(found: Robustness) -> list[str]:
         "Visual reliance: what remains without the right picture, where images were blank, withheld or swapped.": (
             "visual reliance" in kinds
         ),
-        "Same answer: the same letter, also where none_of_the_above replaced the option, or the same normalised text. A "
-        "refused, abstained or unparsed answer is the same as no other; these questions are counted apart.": bool(
-            found.consistency
-        ),
+        "Same answer: the same letter, also where none_of_the_above replaced the option, or the same text. A refused, "
+        "abstained or unparsed answer is the same as no other, and counted apart.": bool(found.consistency),
         "A left-right flip is a test of its own: answers to questions about a side are expected to change, so it is "
         "in no mean.": any(row.name == FLIP for row in found.changes),
         "Abstention: the baseline should answer. The runs with blank, withheld or swapped images should abstain on "
