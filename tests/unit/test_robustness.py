@@ -247,6 +247,21 @@ def text_of(sides: Sequence[Side]) -> list[tuple[str, ...]]:
     return [section.notes for section in comparison.of_study(comparing.study(sides, KNOWN), KNOWN)]
 
 
+def test_consistency_of_several_answers_is_the_share_of_samples() -> None:
+    def sampled(perturb: str, *samples: str) -> Side:
+        asked = robust.items(len(samples[0]), 1)
+        results = [
+            replace(robust.result(item, text), sample=sample)
+            for sample, texts in enumerate(samples, 1)
+            for item, text in zip(asked, texts, strict=True)
+        ]
+        return robust.side(perturb or "clean", results, perturb)
+
+    found = found_in([sampled("", "A" * 12, "B" * 12), sampled("typos:1", "A" * 12, "B" * 6 + "A" * 3 + "R" * 3)])
+    (same,) = found.consistency
+    assert (same.share.value, same.share.n, same.invalid) == (0.75, 12, 3)
+
+
 def test_abstention_on_withheld_and_swapped_images_is_beside_the_clean_run() -> None:
     sides = [
         answered("A" * 16 + "TTTR", abstain=True),
