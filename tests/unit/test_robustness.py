@@ -202,8 +202,8 @@ def test_retained_is_undefined_unless_the_clean_run_is_shown_above_0() -> None:
     for clean in ("B" * 30, "A" + "B" * 29):
         (row,) = found_in([answered(clean), answered("A" * 30, "contrast_down:1")]).changes
         assert (row.retained.value, row.retained.low, row.retained.high) == (None, None, None)
-    few = found_in([answered("AABA"), answered("ABBA", "contrast_down:1")]).changes[0]
-    assert (few.value.text, few.retained.value) == ("2/4", None)
+    few = found_in([answered("A" * 8), answered("AAAAAABB", "contrast_down:1")]).changes[0]
+    assert (few.value.text, few.retained.value) == ("6/8", None)
     known = {"ward": replace(robust.WARD, headline=("invalid_rate",))}
     sides = [answered("AR" * 15), answered("A" * 30, "contrast_down:1")]
     (row,) = comparing.robustness(sides, known)[0].changes
@@ -232,6 +232,8 @@ def test_a_changed_run_stands_beside_the_clean_run_of_its_model_alone() -> None:
         ("clean", ["contrast_down:1", "blank"]),
     ]
     assert not comparing.robustness(own[1:], KNOWN)
+    twice = comparing.robustness([own[0], replace(own[0], name="again"), own[1]], KNOWN)
+    assert [each.clean for each in twice] == ["clean"]
 
 
 def test_a_flip_is_no_form_and_has_its_own_row() -> None:
