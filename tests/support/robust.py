@@ -86,6 +86,8 @@ def result(item: Item, text: str) -> Result:
     """A result by its answer: another letter than those of the options is an outcome."""
     if text in item.options:
         return Result("run", item, "", Answer(text), score(item, Answer(text)))
+    if text == "E":
+        return Result("run", item, "", None, Score(None, "error"))
     return Result("run", item, "", Answer(text), Score(0.0, {"R": "refused", "T": "abstained"}.get(text, "unparsed")))
 
 

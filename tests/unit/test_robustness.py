@@ -39,7 +39,7 @@ def found_in(sides: Sequence[Side]) -> Robustness:
 
 
 def answered(texts: str, perturb: str = "", ablation: str = "", name: str = "", **about: Any) -> Side:
-    """A run by the answer to each question: R is refused, T abstained, ? unparsed; `-` is not asked."""
+    """A run by the answer to each question: R is refused, T abstained, ? unparsed, E an error; `-` is not asked."""
     asked = zip(robust.items(len(texts), 1), texts, strict=True)
     results = [robust.result(item, text) for item, text in asked if text != "-"]
     return robust.side(name or perturb or ablation or "clean", results, perturb, ablation, **about)
@@ -247,6 +247,15 @@ def test_a_flip_is_no_form_and_has_its_own_row() -> None:
 
 def text_of(sides: Sequence[Side]) -> list[tuple[str, ...]]:
     return [section.notes for section in comparison.of_study(comparing.study(sides, KNOWN), KNOWN)]
+
+
+def test_runs_without_a_score_in_common_have_rows_without_numbers() -> None:
+    found = found_in([answered("A" * 12 + "E" * 12), answered("E" * 12 + "A" * 12, "typos:1")])
+    (row,), (same,) = found.changes, found.consistency
+    assert (row.value.value, row.compared.shown.difference, row.retained.value) == (None, None, None)
+    assert (same.share.value, same.share.n, same.invalid) == (None, 0, 0)
+    (table, _) = report_of.tables(found)
+    assert table.texts[0][3:6] == ["\u2013", "\u2013", ""]
 
 
 def test_consistency_of_several_answers_is_the_share_of_samples() -> None:

@@ -22,7 +22,7 @@ from medvqa.items import INVALID_OUTCOMES, Benchmark
 from medvqa.metrics import Tabled
 from medvqa.perturbing import LEVELS
 from medvqa.perturbing.masks import MASKS
-from medvqa.protocols import perturbation
+from medvqa.protocols import perturbation, question_forms
 from medvqa.statistics import UnitTable
 
 FLIP = "flip"
@@ -77,7 +77,6 @@ class Robustness:
     """A clean run and the runs that differ from it in the perturbation or the image alone."""
 
     clean: str
-    model: str
     changes: tuple[ChangedMeasure, ...]
     consistency: tuple[Consistency, ...]
 
@@ -110,17 +109,18 @@ def _is_of(side: Side, clean: Side) -> bool:
 def _named(side: Side) -> tuple[str, int]:
     """The name of a change, the same at all levels, and its level, 0 without one: "chestmnist/contrast_up", 3."""
     # Forms end in a digest of their sentences.
-    found = re.fullmatch(
-        "(.*?)(?::([0-9]))?(?:@[0-9a-f]{8})?", side.run.ablation or side.run.protocol.perturb, re.DOTALL
-    )
+    text = side.run.ablation or side.run.protocol.perturb
+    found = re.fullmatch("(.*?)(?::([0-9]))?(?:@[0-9a-f]{8})?", text, re.DOTALL)
     return (found[1], int(found[2] or 0)) if found is not None else ("", 0)
 
 
 def _kind(side: Side) -> ChangedBy:
     if side.run.ablation:
         return "visual reliance"
-    of_image = perturbation.of(side.run.protocol.perturb)
-    return "form" if of_image is None else "mask" if of_image.is_mask else "image"
+    if question_forms.is_form(side.run.protocol.perturb):
+        return "form"
+    change = perturbation.of(side.run.protocol.perturb)
+    return "mask" if change is not None and change.is_mask else "image"
 
 
 class _CleanRun:
@@ -136,9 +136,8 @@ class _CleanRun:
             self._places.setdefault((_kind(side), name), []).append((level, place))
 
     def robustness(self) -> Robustness:
-        clean = self._sides[0]
         rows = [row for (kind, name), places in self._places.items() for row in self._rows(kind, name, places)]
-        return Robustness(clean.name, clean.model, tuple(rows), tuple(self._consistency()))
+        return Robustness(self._sides[0].name, tuple(rows), tuple(self._consistency()))
 
     def _rows(self, kind: ChangedBy, name: str, places: Sequence[tuple[int, int]]) -> Iterator[ChangedMeasure]:
         for level, place in places:
