@@ -1,12 +1,13 @@
 """What changed images cost: milliseconds a picture, memory, and how busy a model is kept while they are changed ahead.
 
     python bench/perturbing.py [--rounds 5] [--side 512] [--batch-size 4] [--items 60] [--call 100] [--names NAME ...]
+        [--busy NAME ...]
 
 Each change of images is made at its highest level, with the first set of parameters that it has, on a picture in
 colour. "ms" is the CPU time of the best round, without decoding the file. The memory is the most that numpy holds
 at once, in pictures of the same size.
 
-"busy" is the share of a session in which a simulated model computes: a call sleeps 100 ms for a batch, whose pictures
+"busy" is, at level 3, the share of a session in which a simulated model computes: a call sleeps 100 ms for a batch, whose pictures
 of --side pixels are decoded and changed. "ahead": by four threads while the model computes the batch before
 (`Backend.prepare`), as the backend `hf` does. "within": in `generate`, as a class of one's own without `prepare` does.
 """
@@ -14,7 +15,6 @@ of --side pixels are decoded and changed. "ahead": by four threads while the mod
 from __future__ import annotations
 
 import argparse
-import itertools
 import time
 import tracemalloc
 from pathlib import Path
@@ -111,18 +111,25 @@ def busy(model: str, perturb: str, options: argparse.Namespace) -> float:
 
 
 def main() -> None:
-    """Print a row for each change."""
+    """Print a row for each change, then one for each that a session makes."""
     options = harness.options(
-        __doc__, rounds=5, side=SIDES[0], batch_size=4, items=60, call=100, names=[*catalogue.changes()]
+        __doc__,
+        rounds=5,
+        side=SIDES[0],
+        batch_size=4,
+        items=60,
+        call=100,
+        names=[*catalogue.changes()],
+        busy=["gaussian_noise", "shot_noise", "motion_blur", "zoom_blur"],
     )
-    heads = [*(f"ms {side}" for side in SIDES), f"memory {LARGE}", "busy ahead", "busy within"]
-    print(f"{'change':24}" + "".join(f"{head:>13}" for head in heads))
-    for name in itertools.chain([""], options.names):
-        values = [f"{milliseconds(name, side, options.rounds):.1f}" if name else "" for side in SIDES]
-        values.append(f"{memory(name):.1f}" if name else "")
-        perturb = f"{name}:{LEVELS}" if name and catalogue.changes()[name].parameters else name
-        values += [f"{busy(model, perturb, options):.0f} %" for model in ("ahead", "within")]
-        print(f"{name or 'none':24}" + "".join(f"{value:>13}" for value in values), flush=True)
+    print(f"{'change':24}" + "".join(f"{f'ms {side}':>12}" for side in SIDES) + f"{f'memory {LARGE}':>14}")
+    for name in options.names:
+        times = "".join(f"{milliseconds(name, side, options.rounds):12.1f}" for side in SIDES)
+        print(f"{name:24}{times}{memory(name):14.1f}", flush=True)
+    print(f"\n{'change':24}{'busy ahead':>12}{'busy within':>12}")
+    for name in ["", *options.busy]:
+        shares = "".join(f"{busy(model, name, options):10.0f} %" for model in ("ahead", "within"))
+        print(f"{name or 'none':24}{shares}", flush=True)
 
 
 if __name__ == "__main__":

@@ -229,7 +229,10 @@ class Image:
             return picture, shown
         from medvqa.perturbing import catalogue
 
-        changed = catalogue.applied(picture, self.alteration)
+        try:
+            changed = catalogue.applied(picture, self.alteration)
+        except ValueError as error:
+            raise DataError(f"image {of_data(self.name)}: {error}") from None
         return changed, "; ".join(filter(None, (shown, catalogue.words_of(self.alteration))))
 
     def _unchanged(self) -> tuple[PIL.Image.Image, str]:

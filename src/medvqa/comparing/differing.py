@@ -19,7 +19,7 @@ from medvqa.records import configuration
 
 OWN_PROMPT = "the benchmark's own"
 """The prompt of a run that names none."""
-PROMPT, TECHNIQUE, TOKENS, IMAGE = "prompt", "technique", "max-tokens", "ablate"
+PROMPT, TECHNIQUE, TOKENS, IMAGE, PERTURB = "prompt", "technique", "max-tokens", "ablate", "perturb"
 _Values = Mapping[str, str]
 
 
@@ -92,6 +92,7 @@ def _image(values: _Values) -> str:
 
 SETTINGS: Mapping[str, _Setting] = {
     IMAGE: _Setting("the image", ("ablation",), _image, "the image"),
+    PERTURB: _Setting("the perturbation", ("perturb",), lambda values: values.get("perturb", "none")),
     "shots": _Setting("the shots", ("shots", "pool"), _shots, "{}"),
     "reasoning": _Setting(
         "the reasoning", ("reasoning",), lambda values: values.get("reasoning", "none"), "reasoning ({})"
@@ -102,10 +103,24 @@ SETTINGS: Mapping[str, _Setting] = {
         lambda values: "asked for" if values else "not asked for",
         "an explanation",
     ),
+    "abstain": _Setting(
+        "the offer to abstain",
+        ("abstain",),
+        lambda values: "made" if values else "not made",
+        "an offer to abstain",
+    ),
+    "confidence": _Setting(
+        "the confidence",
+        ("confidence",),
+        lambda values: "asked for" if values else "not asked for",
+        "being asked for a confidence",
+    ),
     "samples": _Setting("the answers", ("repeat", "combine"), _samples),
     "rotate": _Setting("the order of options", ("rotations",), _orders),
 }
 """Settings that a signature holds, by the option of a run that sets them."""
+INSTRUCTED = ("reasoning", "explain", "abstain", "confidence")
+"""Settings whose instructions stand in the labels of templates."""
 PARTS: Mapping[str, str] = {part: key for key, setting in SETTINGS.items() for part in setting.parts}
 """Part of a signature -> its setting."""
 
@@ -152,7 +167,7 @@ def notes(new: Side, baseline: Side) -> list[str]:
 
 
 def _follows(reason: sides.Refused, new: Side, baseline: Side) -> bool:
-    """Whether a prompt differs only in the instruction to reason or to explain, which is a setting of its own."""
+    """Whether a prompt differs only in instructions, such as to reason, which are settings of their own."""
     if reason.part != sides.PROMPT:
         return False
     return all(
@@ -164,9 +179,9 @@ def _follows(reason: sides.Refused, new: Side, baseline: Side) -> bool:
 
 
 def _without_instruction(side: Side, benchmark: str, technique: str) -> list[str]:
-    """The labels of the templates, without that of the instruction that a signature names."""
+    """The labels of the templates, without those of the instructions that a signature names."""
     signature, labels = side.signature(benchmark), side.prompt(benchmark, technique) or ""
-    for part in ("reasoning", "explain"):
+    for part in INSTRUCTED:
         if part in signature:
             labels = labels.replace(f"+{signature[part]}", "")
     return sorted(labels.split("+"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from medvqa.perturbing import Alteration, PixelChange, medmnist_c
+from medvqa.perturbing import Alteration, PixelChange, artefacts, masks, medmnist_c
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @cache
 def changes() -> Mapping[str, PixelChange]:
     """Return all changes by name. A file of further changes adds its own here."""
-    return {change.name: change for change in (*medmnist_c.read(),)}
+    return {change.name: change for change in (*medmnist_c.read(), *artefacts.CHANGES, *masks.CHANGES)}
 
 
 def applied(picture: PIL.Image.Image, alteration: Alteration) -> PIL.Image.Image:

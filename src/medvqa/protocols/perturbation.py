@@ -17,7 +17,8 @@ from medvqa import printing
 from medvqa.decode import did_you_mean
 from medvqa.figures import counted
 from medvqa.items import Image, Item, UsageError
-from medvqa.perturbing import DEFAULT_LEVEL, LEVELS, Alteration, PixelChange, catalogue
+from medvqa.perturbing import DEFAULT_LEVEL, LEVELS, Alteration, PixelChange, catalogue, masks, regions
+from medvqa.protocols import question_forms
 
 DIMENSION = "modality"
 """The tag that chooses parameters."""
@@ -36,8 +37,6 @@ GENERAL = ("chestmnist", "dermamnist", "pathmnist")
 """Where no modality chooses, the first of these sets that has the change. The choice is ours."""
 BY_GENERAL = "by medvqa's choice: no modality with a set"
 """Why a question has the general set."""
-QUESTION_FORMS = ("paraphrase", "typos", "irrelevant_context", "false_premise", "none_of_the_above")
-"""Names of --perturb that change the question and not its images."""
 _BY_SLUG = {slug: name for name, slugs in MODALITIES.items() for slug in slugs}
 
 
@@ -60,20 +59,28 @@ class ImagePerturbation:
         return catalogue.in_words(self.name, self.level, self.of)
 
     @property
+    def is_mask(self) -> bool:
+        """Whether it hides a region, or a place elsewhere."""
+        return self.name.partition(":")[0] in masks.MASKS
+
+    @property
     def change(self) -> PixelChange:
         """Its definition."""
         return catalogue.changes()[self.name]
 
 
 def parse(typed: str) -> ImagePerturbation:
-    """Read [SET/]NAME[:LEVEL] of a change of images (UsageError)."""
+    """Read [SET/]NAME[:LEVEL] of a change of images, or MASK[:FILL] (UsageError)."""
     option = f"--perturb={printing.line(typed)}"
     changes = catalogue.changes()
+    typed = f"{typed}:{masks.DEFAULT_FILL}" if typed in masks.MASKS else typed
+    if typed in changes and not changes[typed].parameters:
+        return ImagePerturbation(typed, 0)
     before, slash, rest = typed.rpartition("/")
     name, colon, level = rest.partition(":")
     if name not in changes:
-        listed = ", ".join(changes), ", ".join(QUESTION_FORMS)
-        near = did_you_mean(name, [*changes, *QUESTION_FORMS])
+        listed = ", ".join(changes), ", ".join(question_forms.NAMES)
+        near = did_you_mean(name, [*changes, *question_forms.NAMES])
         meant = near[near.index(". Did you mean") :] if ". Did you mean" in near else ""
         raise UsageError(f"{option}: no such change. Of images: {listed[0]}. Of questions: {listed[1]}{meant}")
     change = changes[name]
@@ -81,9 +88,7 @@ def parse(typed: str) -> ImagePerturbation:
         sets = ", ".join(filter(None, change.parameters)) or "it has one alone: leave the set out"
         raise UsageError(f"{option}: '{printing.line(before)}' is no set of parameters of {name}; there are: {sets}")
     if not change.parameters:
-        if colon:
-            raise UsageError(f"{option}: {name} has no levels; type --perturb={name}")
-        return ImagePerturbation(name, 0)
+        raise UsageError(f"{option}: {name} has no levels; type --perturb={name}")
     if colon and not re.fullmatch(f"[1-{LEVELS}]", level):
         raise UsageError(f"{option}: levels are 1 to {LEVELS}; type --perturb={name}:{DEFAULT_LEVEL}")
     return ImagePerturbation(name, int(level or DEFAULT_LEVEL), before)
@@ -95,7 +100,9 @@ def of(perturb: str) -> ImagePerturbation | None:
 
     None too for a record of another version with a set or level that does not exist.
     """
-    if perturb.rpartition("/")[2].partition(":")[0] not in catalogue.changes():
+    name = perturb.rpartition("/")[2].partition(":")[0]
+    # A form of questions may name a file.
+    if {name, perturb}.isdisjoint(catalogue.changes()) or question_forms.is_form(perturb):
         return None
     try:
         return parse(perturb)
@@ -103,10 +110,16 @@ def of(perturb: str) -> ImagePerturbation | None:
         return None
 
 
+def is_mask(perturb: str) -> bool:
+    """Whether `Protocol.perturb` hides a region of the image, or a place elsewhere."""
+    found = of(perturb)
+    return found is not None and found.is_mask
+
+
 def in_words(perturb: str) -> str:
     """Return `Protocol.perturb` in a few words for people."""
     found = of(perturb)
-    return printing.line(perturb) if found is None else found.words
+    return found.words if found is not None else question_forms.label(perturb) or printing.line(perturb)
 
 
 @cache
@@ -136,11 +149,37 @@ def altered(images: Iterable[Image], item: Item, perturb: str) -> tuple[Image, .
     perturbation = of(perturb) if perturb else None
     if perturbation is None:
         return tuple(images)
+    if perturbation.is_mask and (images := tuple(images)):
+        first, *others = images
+        change = Alteration(perturbation.name, seed=_seed(item, 0), boxes=regions.boxes_of(item.extra))
+        return replace(first, alteration=change), *others
     name, _ = set_of(item, perturbation)
     return tuple(
         replace(image, alteration=Alteration(perturbation.name, perturbation.level, name, _seed(item, place)))
         for place, image in enumerate(images)
     )
+
+
+def can_change(item: Item, perturb: str) -> bool:
+    """Return whether `Protocol.perturb` is for a question; runs ask no others.
+
+    A mask is for questions whose first image has a region, and a place elsewhere of its size. An artefact of a modality
+    is for questions of that modality, and for those that name none. ValueError if a region is wrong, or leaves its
+    image.
+    """
+    perturbation = of(perturb)
+    if perturbation is None:
+        return True
+    if not perturbation.is_mask:
+        told, wanted = item.tags.get(DIMENSION, ()), perturbation.change.modalities
+        return not (told and wanted) or any(f"_{word}_" in f"_{slug}_" for slug in told for word in wanted)
+    boxes = regions.boxes_of(item.extra)
+    # The size of an image without a file is not known; its question ends as an error.
+    if not (boxes and item.images) or (size := item.images[0].blanked().size) is None:
+        return bool(boxes and item.images)
+    if not regions.are_inside(boxes, size):
+        raise ValueError(f"its region {boxes[0]} leaves its image of {size[0]} x {size[1]} pixels: {regions.EXPECTED}")
+    return regions.has_place(boxes, size)
 
 
 def _seed(item: Item, place: int) -> int:
@@ -151,17 +190,17 @@ def _seed(item: Item, place: int) -> int:
 def parameters_used(items: Collection[Item], perturb: str) -> str:
     """Return how many questions got which parameters, "" if `Protocol.perturb` changes no images.
 
-    "MedMNIST-C's chestmnist for 120 questions". Questions without an image are counted too.
+    "parameters of chestmnist for 120 questions (MedMNIST-C)". Questions without an image are counted too.
     """
     perturbation = of(perturb)
     if perturbation is None:
         return ""
     shown = [set_of(item, perturbation) for item in items if item.images]
-    bare, source = len(items) - len(shown), perturbation.change.source
+    bare, source = len(items) - len(shown), perturbation.change.source.replace("ours", "by medvqa")
     number, ours = Counter(name for name, _ in shown), Counter(name for name, why in shown if why == BY_GENERAL)
     told = [
-        f"{source}'s {name}".removesuffix("'s ") + f" for {counted(number[name], 'questions')}"
-        f"{f' ({ours[name]:,} {BY_GENERAL})' * (name in ours)}"
+        f"{f'parameters of {name} ' * bool(name)}for {counted(number[name], 'questions')} ({source}"
+        f"{f'; {ours[name]:,} {BY_GENERAL}' * (name in ours)})"
         for name in sorted(number)
     ]
     return "; ".join(told + [f"{counted(bare, 'questions')} without an image, unchanged"] * bool(bare))

@@ -19,7 +19,7 @@ from medvqa.items import (
     Technique,
     UsageError,
 )
-from medvqa.protocols import naming, perturbation, prompt_files, protocol, rotation
+from medvqa.protocols import naming, perturbation, prompt_files, protocol, question_forms, rotation
 from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.session import judging, pools, tracking
@@ -51,11 +51,12 @@ def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[No
     judge = judging.resolve(replace(project, options=judged_by), typed_pool)
     _check_pool(project, [model] if judge is None else [model, judge.chosen])
     ablated = None if options.ablate is None else _one_of("ablation", options.ablate, ABLATIONS)
-    if ablated and model.backend.recorded:
-        raise UsageError(
-            f"--ablate={ablated}: the answers of '{options.model}' were given to the images as they are; "
-            "ablate with a model that can be asked"
-        )
+    for name, value in (("ablate", ablated), ("perturb", options.perturb)):
+        if value and model.backend.recorded:
+            raise UsageError(
+                f"--{name}={printing.line(value)}: the answers of '{options.model}' were given to the questions and "
+                f"images as they are; {name} with a model that can be asked"
+            )
     if ablated in ("text-only", "blank") and perturbation.of(options.perturb or ""):
         raise UsageError(
             f"--perturb={options.perturb} with --ablate={ablated}: the model would see nothing of the change; leave "
@@ -70,7 +71,7 @@ def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[No
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
     _check_benchmarks(options, techniques, chosen)
     pool = "" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, project.cwd).name
-    asked = replace(_protocol(options, chosen, techniques, pool), readers=model.backend.readers() is not None)
+    asked = replace(_protocol(project, chosen, techniques, pool), readers=model.backend.readers() is not None)
     plan = Plan(project, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured)
     if plan.lacks_model:
         return plan
@@ -91,7 +92,7 @@ def _of_readers(options: Options, model: Chosen) -> Options:
     # Workers get the options with the number.
     samples = options.samples if options.samples != len(readers.codes) else None
     typed = {"samples": samples, "rotate": options.rotate, "prompt": options.prompts}
-    typed |= {"reasoning": options.reasoning, "explain": options.explain}
+    typed |= {name: getattr(options, name) for name in ("reasoning", "explain", "abstain", "confidence", "perturb")}
     if name := next((name for name, value in typed.items() if value), None):
         raise UsageError(
             f"--{name}: people answered the questions as they are, and the {len(readers.codes)} readers of "
@@ -124,8 +125,8 @@ def _check_asked_prompts(plan: Plan, benchmark: Benchmark) -> None:
         if isinstance(prompt, Templates) and prompt.converses:
             subject = f"--prompt={name}" if name in benchmark.prompts else f"benchmark '{benchmark.name}'"
             _check_turns(subject, plan, naming.of_one_turn(benchmark))
-            if plan.protocol.instruction is not None:
-                raise UsageError(f"{subject}: it has turns of its own; leave --reasoning and --explain out")
+            if typed := _instructions(plan.protocol):
+                raise UsageError(f"{subject}: it has turns of its own; leave {' and '.join(typed)} out")
 
 
 def _pool(options: Options) -> dict[str, Any]:
@@ -238,8 +239,9 @@ def _check_token_limits(plan: Plan) -> None:
     configs.check_token_limit(typed, limits, f"--max-tokens={typed}")
 
 
-def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequence[Technique], pool: str) -> Protocol:
+def _protocol(project: Project, chosen: Sequence[Benchmark], techniques: Sequence[Technique], pool: str) -> Protocol:
     """Return the protocol that the options name (UsageError); `pool`: the name of the pool of solved examples."""
+    options = project.options
     asked = Protocol(
         prompts=_prompts(options, chosen),
         samples=options.samples,
@@ -249,14 +251,26 @@ def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequenc
         reasoning="" if options.reasoning is None else _one_of("reasoning", options.reasoning, REASONINGS),
         explain=options.explain,
         rotations=0 if options.rotate is None else _rotations(options.rotate),
-        perturb="" if options.perturb is None else perturbation.parse(options.perturb).text,
+        perturb=_perturb(options.perturb or "", project.cwd),
         abstain=options.abstain,
         confidence=options.confidence,
     )
     protocol.check(asked)
+    if options.wrong_costs is not None and not asked.abstain:
+        raise UsageError(
+            f"--wrong-costs={options.wrong_costs:g}: it weighs wrong answers against none, and none is offered; add "
+            "--abstain"
+        )
     if asked.rotations != 0:
         rotation.check(techniques)
     return asked
+
+
+def _perturb(typed: str, cwd: Path) -> str:
+    """Return the change of questions or images that --perturb names as `Protocol.perturb` has it (UsageError)."""
+    if question_forms.is_form(typed):
+        return question_forms.parse(typed, cwd).canonical
+    return perturbation.parse(typed).text if typed else ""
 
 
 def _prompt_files(project: Project) -> Mapping[str, Templates]:
@@ -291,20 +305,23 @@ def _prompts(options: Options, chosen: Sequence[Benchmark]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _instructions(asked: Protocol) -> list[str]:
+    """Return the options that add an instruction to the prompt, as they are typed."""
+    return [f"--reasoning={asked.reasoning}" if name == "reasoning" else f"--{name}" for name in asked.instructions]
+
+
 def _check_instruction(plan: Plan) -> None:
-    """UsageError for an instruction to reason or to explain that cannot be followed."""
-    asked, instruction = plan.protocol, plan.protocol.instruction
-    if instruction is None:
-        return
-    typed = "--explain" if asked.explain else f"--reasoning={asked.reasoning}"
+    """UsageError for an instruction, such as to reason or to explain, that cannot be followed."""
+    instruction = plan.protocol.instruction
     silent = [name for name in plan.techniques if name in OPTION_TECHNIQUES]
-    if silent:
+    typed = _instructions(plan.protocol)
+    if silent and typed:
         raise UsageError(
-            f"{typed}: technique '{silent[0]}' compares probabilities of the options, and the model writes nothing; "
+            f"{typed[0]}: technique '{silent[0]}' compares probabilities of the options, and the model writes nothing; "
             "type --technique=mc"
         )
-    if instruction.then:
-        _check_turns(typed, plan)
+    if instruction is not None and instruction.then:
+        _check_turns(typed[0], plan)
 
 
 def _check_turns(typed: str, plan: Plan, prompts: Sequence[str] = ()) -> None:

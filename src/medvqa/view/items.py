@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from medvqa import metrics
-from medvqa.items import OUTCOMES, TECHNIQUES, DataError, Result, UsageError
+from medvqa.items import OUTCOMES, TECHNIQUES, DataError, Result, UsageError, replace
 from medvqa.protocols import rotation
+from medvqa.protocols.question_forms import offered
 from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import RunRecord
 from medvqa.report.bundle.pictures import address, seen
@@ -176,6 +177,7 @@ def _unshown(place: IndexRow) -> ItemRow:
 
 def item_row(row: int, result: Result, run: RunRecord) -> ItemRow:
     """Return a result for people: letters and options as the model saw them."""
+    result = replace(result, item=offered(result.item, run.protocol.perturb))
     shown = rotation.result_shown(result)
     item, answer, score = shown.item, shown.answer, shown.score
     response = answer.text if answer is not None else ""

@@ -28,6 +28,7 @@ from medvqa.items import (
     UsageError,
     withholding,
 )
+from medvqa.protocols import added_measures, perturbation
 from medvqa.records import identities, run_record
 from medvqa.records.baseline_file import DIGESTS
 from medvqa.records.configuration import announced_judge, other_versions
@@ -164,11 +165,18 @@ def prepare(
     """
     if not rules.active:
         return None
+    asked = [run.protocol], run.techniques, [run.wrong_costs]
+    benchmarks = {name: added_measures.under(benchmark, *asked) for name, benchmark in benchmarks.items()}
     # Skip benchmarks without any applicable technique.
     present = {name: recorded for name, recorded in run.benchmarks.items() if recorded.prompts}
     chosen = bool(run.options.benchmark)
     if any(of.readers is not None for of in (run, *(side.run for side in baselines))):
         raise UsageError("a gate compares models; compare a model with people by `medvqa compare` (medvqa help people)")
+    if perturbation.is_mask(run.protocol.perturb):
+        raise UsageError(
+            f"--perturb={run.protocol.perturb}: masks of regions describe a run and are never gated: leave out "
+            "--baseline, and add --gate=off if this project has rules of a gate"
+        )
     _check_names(rules, benchmarks)
     notes = _check_present(rules, present, chosen)
     sides = tuple(_comparable(side, run, present, chosen) for side in baselines)
@@ -203,7 +211,7 @@ def unmeasurable(results: Sequence[Result], metric: Metric, run: RunRecord) -> s
     """Return why a metric cannot be gated on these results of a run; None if it can."""
     if metric.needs_responses and run.responses == DIGESTS:
         return f"metric '{metric.name}' needs the responses; write the baseline again without --no-responses"
-    if metric.binary is not None:
+    if metric.binary is not None and (metric.percent or metric.bounded):
         return None
     failed: list[FailedMetric] = []
     tabled = metrics.tables(results, [metric], (), failed)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import PureWindowsPath
 
 from medvqa.benchmarks.recorded import RecordedFile
-from medvqa.protocols import perturbation
+from medvqa.protocols import perturbation, question_forms
 from medvqa.protocols.protocol import Protocol
 from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, RecordedSession, RunRecord
 from medvqa.report.build import Report
@@ -124,7 +124,7 @@ def _changed_images(report: Report) -> str:
     items = {(result.item.benchmark, result.item.id): result.item for part in report.parts for result in part.results}
     perturb = report.run.protocol.perturb
     used = perturbation.parameters_used(items.values(), perturb)
-    return used and f"{perturbation.in_words(perturb)}, with the parameters of {used}"
+    return used and f"{perturbation.in_words(perturb)}, {used}"
 
 
 def _benchmark(report: Report, name: str, recorded: RecordedBenchmark) -> list[Fact]:
@@ -209,12 +209,15 @@ def _judge(report: Report) -> list[Fact]:
 
 
 def _protocol(protocol: Protocol) -> list[Fact]:
-    """Reasoning, samples and rotations, in whole words."""
+    """Reasoning, abstention, confidence, samples and rotations, in whole words."""
     of = f"{protocol.samples} answers"
     combined: Mapping[str, str] = {"mean": f"mean of {of}", "vote": f"majority vote of {of}"}
     orders = "every cyclic order" if protocol.rotations is None else f"{protocol.rotations} cyclic orders"
     return [
         Fact("Reasoning", REASONING["explain" if protocol.explain else protocol.reasoning]),
+        Fact("Form of questions", question_forms.described(protocol.perturb)),
+        Fact("Offered", 'the answer "Cannot be determined"' if protocol.abstain else ""),
+        Fact("Confidence", "asked for, in percent, in the last line of the reply" if protocol.confidence else ""),
         Fact("Answers to a question", combined[protocol.combine] if protocol.samples is not None else ""),
         Fact("Order of options", f"{orders}; right only if right in each" if protocol.rotations != 0 else ""),
     ]
