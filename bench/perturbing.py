@@ -7,9 +7,10 @@ Each change of images is made at its highest level, with the first set of parame
 colour. "ms" is the CPU time of the best round, without decoding the file. The memory is the most that numpy holds
 at once, in pictures of the same size.
 
-"busy" is, at level 3, the share of a session in which a simulated model computes: a call sleeps 100 ms for a batch, whose pictures
-of --side pixels are decoded and changed. "ahead": by four threads while the model computes the batch before
-(`Backend.prepare`), as the backend `hf` does. "within": in `generate`, as a class of one's own without `prepare` does.
+"busy" is the share of a session in which a simulated model computes, at level 3: a call sleeps 100 ms for a batch,
+whose pictures of --side pixels are decoded and changed. "ahead": by four threads while the model computes the batch
+before (`Backend.prepare`), with answers in two stages (`Backend.compute`), as the backend `hf` does. "within": in
+`generate`, as a class of one's own without these does.
 """
 
 from __future__ import annotations
@@ -60,6 +61,10 @@ class Ahead(Within):
 
     def prepare(self, prompts):
         self._drafts[tuple(map(id, prompts))] = self._decoded(prompts)
+
+    def compute(self, prompts):
+        replies = self.generate(prompts)
+        return lambda: replies
 
 def pytest_medvqa_backends():
     return [Within, Ahead]

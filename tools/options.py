@@ -66,13 +66,11 @@ def _page(page: str) -> str:
 
 def perturbations() -> str:
     """Return the changes of --perturb, with the sets of their parameters."""
-    changes = catalogue.changes().values()
-    of_images = {
-        f"Of images: {source.replace('ours', 'own ones of medvqa')}": [
-            f"- `{one.name}`: {one.words}{_sets(one)}" for one in changes if one.source == source
-        ]
-        for source in dict.fromkeys(change.source for change in changes)
-    }
+    of_images: dict[str, list[str]] = {}
+    for change in catalogue.changes().values():
+        source = "own ones of medvqa" if change.source == "ours" else change.source
+        line = f"- `{change.name}`: {change.words}{_sets(change)}"
+        of_images.setdefault(f"Of images: {source}", []).append(line)
     forms = [f"- `{name}`: {words}" for name, words in question_forms.NAMES.items()]
     about = "`--perturb=NAME[:LEVEL]`, or `--perturb=SET/NAME[:LEVEL]`, explained in [asking](asking.md)."
     return _parts("Perturbations", {"": [about], **of_images, "Of questions": forms})

@@ -18,7 +18,7 @@ from medvqa.report.bundle.page_blocks import NoticeBlock
 from medvqa.view.images import Originals
 from medvqa.view.run_index import RunIndexes
 from medvqa.view.sources import Sources
-from support.sessions import SPREAD, run, text
+from support.sessions import SPREAD_SLOWLY, run, text
 
 SEEING = """
 from hashlib import sha256
@@ -84,7 +84,7 @@ def known() -> dict[str, Item]:
     return {item.id: item for item in benchmark.items(Path())}
 
 
-@pytest.mark.parametrize("spread", SPREAD)
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
 def test_a_model_sees_changed_pixels_and_results_have_the_data_sets_images(
     repository: pytest.Pytester, known: dict[str, Item], spread: tuple[str, ...]
 ) -> None:
