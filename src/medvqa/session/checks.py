@@ -366,7 +366,7 @@ def _perturbed_notices(plan: Plan) -> list[str]:
     """Return a line for each benchmark about the parameters of changed images, of all its questions."""
     perturb = plan.protocol.perturb
     return [
-        f"medvqa: {name}: {perturbation.in_words(perturb)}, with the parameters of {told}"
+        f"medvqa: {name}: {perturbation.in_words(perturb)}, {told}"
         for name in plan.benchmarks
         if (told := perturbation.parameters_used(plan.items(name), perturb))
     ]
