@@ -12,7 +12,8 @@ from medvqa import benchmarks, engine, medical, printing, scoring
 from medvqa.benchmarks import origins
 from medvqa.configs import ModelConfig
 from medvqa.items import DataError, Query, QuestionKey, UsageError, of_data, withholding
-from medvqa.protocols import naming, voting
+from medvqa.perturbing import regions
+from medvqa.protocols import naming, perturbation, question_forms, voting
 from medvqa.protocols.protocol import ALL, Protocol
 from medvqa.records import run_record
 from medvqa.records.run_folder import RESULTS
@@ -20,6 +21,7 @@ from medvqa.records.run_record import REPLAY, RUN
 from medvqa.session import places, shot_checks, uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.plan import Plan
+from medvqa.tags import own_tags
 
 MAX_PLACES = 10
 """Rows of missing images that a message names."""
@@ -54,10 +56,26 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
             f"'{', '.join(plan.techniques)}' shows under letters; leave --rotate out"
         )
     _check_votes(plan)
+    if plan.protocol.perturb:
+        _check_perturbed(plan)
     with withholding(not all(benchmark.public for benchmark in plan.benchmarks.values())):
         plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
+        _check_form(plan)
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
     return held
+
+
+def _check_form(plan: Plan) -> None:
+    """UsageError for a form that changes no question, and for ids of its file that no question has."""
+    if plan.form is None:
+        return
+    shown, items_of = f"--perturb={plan.protocol.perturb}", {name: plan.items(name) for name in plan.benchmarks}
+    own_tags.check_ids(shown, plan.form.rows, items_of, plan.registry.benchmarks)
+    if not any(plan.can_change(item, how) for items in items_of.values() for how in plan.techniques for item in items):
+        raise UsageError(
+            f"{shown}: it changes none of the {sum(map(len, items_of.values())):,} questions of "
+            f"{', '.join(items_of)}. {question_forms.NEEDS[plan.form.name]}"
+        )
 
 
 def _check_read(plan: Plan) -> None:
@@ -104,6 +122,22 @@ def _check_votes(plan: Plan) -> None:
             raise voting.undefined(mute[0])
 
 
+def _check_perturbed(plan: Plan) -> None:
+    """UsageError if --perturb is for no question, or if the images of masked questions are exchanged; DataError."""
+    option, change = f"--perturb={plan.protocol.perturb}", perturbation.of(plan.protocol.perturb)
+    is_mask = change is not None and change.is_mask
+    if is_mask and plan.ablation == "shuffle":
+        raise UsageError(f"{option} --ablate=shuffle: regions are those of a question's own image; drop one of them")
+    if change is None or any(len(plan.unchanged(name)) < len(plan.items(name)) for name in plan.benchmarks):
+        return
+    needed = (
+        f"a region and a place elsewhere of its size; a table names regions in a column box: {regions.EXPECTED}"
+        if is_mask
+        else f"its modality; the tag must have one of these words: {', '.join(change.change.modalities)}"
+    )
+    raise UsageError(f"{option}: no question of {printing.some(list(plan.benchmarks), 3)} has {needed}")
+
+
 def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
     """UsageError if answers to a selected question cannot be voted on."""
     if plan.protocol.combine != "vote":
@@ -113,6 +147,20 @@ def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
         for item in plan.items(name):
             if (name, item.id) in selected and not voting.can_vote(item, benchmark):
                 raise voting.undefined(item)
+
+
+def check_selected_images(plan: Plan, keys: Iterable[QuestionKey]) -> None:
+    """UsageError if --perturb changes images, and no selected question of a benchmark has one."""
+    if perturbation.of(plan.protocol.perturb) is None:
+        return
+    selected = {(key.benchmark, key.item) for key in keys}
+    for name in plan.benchmarks:
+        has_image = [bool(item.images) for item in plan.items(name) if (name, item.id) in selected]
+        if has_image and not any(has_image):
+            raise UsageError(
+                f"--perturb={plan.protocol.perturb}: none of the {len(has_image):,} selected questions of {name} has "
+                "an image that could be changed; leave the option or the benchmark out"
+            )
 
 
 def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[str, ...] | None:
@@ -157,6 +205,7 @@ def _check_protocol(plan: Plan) -> None:
     asked, now = recorded.protocol, plan.protocol
     cannot = [f"--ablate={recorded.ablation}"] if recorded.ablation else []
     cannot += [f"--shots={asked.shots}"] if asked.shots else []
+    cannot += [f"--perturb={asked.perturb}"] if asked.perturb else []
     if cannot:
         raise UsageError(
             f"'{plan.options.model}' was recorded with {' '.join(cannot)}, which replayed answers cannot repeat: their "
@@ -277,6 +326,7 @@ def notices(plan: Plan) -> list[str]:
         *_unread(plan),
         *_missing_notices(plan),
         *_burnt_in_notices(plan),
+        *_perturbed_notices(plan),
         *uploads.notices(plan),
     ]
 
@@ -309,6 +359,16 @@ def _missing_notices(plan: Plan) -> list[str]:
         f"medvqa: {name}: {len(absent)} of {number} images are missing; questions about them end in errors"
         for name, number, absent in missing
         if absent
+    ]
+
+
+def _perturbed_notices(plan: Plan) -> list[str]:
+    """Return a line for each benchmark about the parameters of changed images, of all its questions."""
+    perturb = plan.protocol.perturb
+    return [
+        f"medvqa: {name}: {perturbation.in_words(perturb)}, with the parameters of {told}"
+        for name in plan.benchmarks
+        if (told := perturbation.parameters_used(plan.items(name), perturb))
     ]
 
 

@@ -289,6 +289,7 @@ class Run:
         UsageError also if another session writes the run, or a baseline lacks a selected question; DataError, OSError.
         """
         checks.check_selected_votes(self.plan, self._selected)
+        checks.check_selected_images(self.plan, self._selected)
         shot_checks.check_selected(self.plan, self._selected)
         self._hold()
         if self._exchange is not None:
@@ -383,6 +384,7 @@ class Run:
                     benchmark=benchmarks[result.item.benchmark],
                     extraction=self.plan.extraction,
                     settings=judge.settings if judge is not None else None,
+                    perturb=self.plan.protocol.perturb,
                 )
                 recorder.append(run_folder.encode(result))
             if result.score.outcome != "error":
@@ -393,7 +395,7 @@ class Run:
         if not (selected or self._empty_shard):
             return
         before = self._before.selected
-        how = (*before.how, *self.plan.project.selects, *self.plan.chosen_by_model)
+        how = (*before.how, *self.plan.project.selects, *self.plan.chosen_by_options)
         chosen = self.plan.project.by_outcome
         every = self.plan.has_every_answer(selected)
         if self._before.benchmarks.keys() - self.plan.benchmarks.keys():

@@ -28,7 +28,7 @@ from medvqa.items import (
     UsageError,
     withholding,
 )
-from medvqa.protocols import added_measures
+from medvqa.protocols import added_measures, perturbation
 from medvqa.records import identities, run_record
 from medvqa.records.baseline_file import DIGESTS
 from medvqa.records.configuration import announced_judge, other_versions
@@ -172,6 +172,11 @@ def prepare(
     chosen = bool(run.options.benchmark)
     if any(of.readers is not None for of in (run, *(side.run for side in baselines))):
         raise UsageError("a gate compares models; compare a model with people by `medvqa compare` (medvqa help people)")
+    if perturbation.is_mask(run.protocol.perturb):
+        raise UsageError(
+            f"--perturb={run.protocol.perturb}: masks of regions describe a run and are never gated: leave out "
+            "--baseline, and add --gate=off if this project has rules of a gate"
+        )
     _check_names(rules, benchmarks)
     notes = _check_present(rules, present, chosen)
     sides = tuple(_comparable(side, run, present, chosen) for side in baselines)
