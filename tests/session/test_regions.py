@@ -76,7 +76,8 @@ def test_a_region_that_leaves_its_image_ends_the_run_first(table: Path) -> None:
         (
             {"benchmark": "phantom-mediconfusion"},
             "--perturb=mask_region:mean: no question of phantom-mediconfusion has a region with room for it elsewhere; "
-            "a table names regions in a column box: left,top,width,height in whole pixels, with ; between several boxes",
+            "a table names regions in a column box: left,top,width,height in whole pixels, with ; between several "
+            "boxes",
         ),
     ],
 )
