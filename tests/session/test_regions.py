@@ -10,7 +10,7 @@ from medvqa.records import run_record
 from medvqa.records.run_folder import read
 from support import regional
 
-MASKS = ("mask_region", "mask_region:blur", "mask_elsewhere", "mask_elsewhere:noise")
+MASKS = ("mask_region", "mask_region:blur", "mask_elsewhere:noise")
 COUNT = 40
 
 
