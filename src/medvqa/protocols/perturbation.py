@@ -64,6 +64,13 @@ class ImagePerturbation:
         return self.name.partition(":")[0] in masks.MASKS
 
     @property
+    def needs(self) -> str:
+        """The text on questions that it is for, after "has"."""
+        if self.is_mask:
+            return f"a region with room for it elsewhere; a table names regions in a column box: {regions.EXPECTED}"
+        return f"its modality: a tag {DIMENSION} with one of the words {', '.join(self.change.modalities)}"
+
+    @property
     def change(self) -> PixelChange:
         """Its definition."""
         return catalogue.changes()[self.name]
