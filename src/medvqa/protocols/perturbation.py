@@ -117,12 +117,6 @@ def of(perturb: str) -> ImagePerturbation | None:
         return None
 
 
-def is_mask(perturb: str) -> bool:
-    """Whether `Protocol.perturb` hides a region of the image, or a place elsewhere."""
-    found = of(perturb)
-    return found is not None and found.is_mask
-
-
 def in_words(perturb: str) -> str:
     """Return `Protocol.perturb` in a few words for people."""
     found = of(perturb)

@@ -172,7 +172,7 @@ def prepare(
     chosen = bool(run.options.benchmark)
     if any(of.readers is not None for of in (run, *(side.run for side in baselines))):
         raise UsageError("a gate compares models; compare a model with people by `medvqa compare` (medvqa help people)")
-    if perturbation.is_mask(run.protocol.perturb):
+    if (change := perturbation.of(run.protocol.perturb)) is not None and change.is_mask:
         raise UsageError(
             f"--perturb={run.protocol.perturb}: masks of regions describe a run and are never gated: leave out "
             "--baseline, and add --gate=off if this project has rules of a gate"
