@@ -46,6 +46,7 @@ from medvqa.statistics.intervals import (
     p_below,
     student,
     wilson,
+    within,
 )
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import (
@@ -133,4 +134,5 @@ __all__ = [
     "units_needed",
     "units_to_pass",
     "wilson",
+    "within",
 ]

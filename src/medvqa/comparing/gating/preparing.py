@@ -211,7 +211,7 @@ def unmeasurable(results: Sequence[Result], metric: Metric, run: RunRecord) -> s
     """Return why a metric cannot be gated on these results of a run; None if it can."""
     if metric.needs_responses and run.responses == DIGESTS:
         return f"metric '{metric.name}' needs the responses; write the baseline again without --no-responses"
-    if metric.binary is not None and (metric.percent or metric.bounded):
+    if metric.binary is not None and (metric.percent or metric.bounds == (0, 1)):
         return None
     failed: list[FailedMetric] = []
     tabled = metrics.tables(results, [metric], (), failed)
