@@ -87,6 +87,8 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     if (gain := image_gain(report)).rows:
         blocks.append(f"{printing.line(gain.title)}\n\n{terminal(gain, colour=colour)}")
     blocks += [f"{titled(people)}\n" for people in of_people(report)]
+    if (sure := confidence(report, short=True)).rows:
+        blocks.append(f"{titled(sure)}\n")
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
     kinds = kinds_of_errors(report, colour=colour)
