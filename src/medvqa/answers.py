@@ -36,6 +36,7 @@ _LATER = ("thoughts", "earlier", "whole", "cut", "noted")
 _FIRST = tuple(name for name in _NAMES if name not in (*_LATER, "confidence"))
 _first, _later = attrgetter(*_FIRST), attrgetter(*_LATER)
 _COUNT = "a finite number of 0 or more is expected"
+_SHARE = "a number from 0 to 1 is expected"
 _PROBABILITY = "a natural logarithm of a probability, at most 0, is expected"
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Answer)
@@ -67,6 +68,7 @@ def checked(answer: Answer) -> Answer:
         _text("whole", answer.whole),
         bool(answer.cut),
         answer.noted,
+        None if answer.confidence is None else _share("confidence", answer.confidence),
     )
     if decode(encode(plain)) != plain:
         raise AnswerError("it changes when written to JSON and read again")
@@ -107,6 +109,13 @@ def _count(name: str, value: object) -> float:
     number = _number(name, value, _COUNT)
     if not (isfinite(number) and number >= 0):
         raise AnswerError(f"{name} is {number!r}; {_COUNT}")
+    return number
+
+
+def _share(name: str, value: object) -> float:
+    number = _number(name, value, _SHARE)
+    if not 0 <= number <= 1:
+        raise AnswerError(f"{name} is {number!r}; {_SHARE}")
     return number
 
 

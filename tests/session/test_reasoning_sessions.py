@@ -243,7 +243,7 @@ def test_a_prompt_file_has_turns_of_its_own(slake: pytest.Pytester) -> None:
     assert results(slake)["q01"].score.outcome == "correct"
     for arguments, line in (
         (("--model=stubborn:A",), "--prompt=two: backend 'stubborn' takes one turn alone, and this needs two"),
-        (("--model=tiny", "--explain"), "--prompt=two: it has turns of its own; leave --reasoning and --explain out"),
+        (("--model=tiny", "--explain"), "--prompt=two: it has turns of its own; leave --explain out"),
     ):
         done = run(slake, "--prompt=two.toml", *arguments)
         assert done.ret == pytest.ExitCode.USAGE_ERROR

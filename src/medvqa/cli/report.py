@@ -58,7 +58,12 @@ def run(typed: ReportArguments) -> tuple[str, int]:
     texts, pictures, unfinished = [], [], False
     for folder in runs:
         with memory.no_cycle_search():
-            built = report.build(folder, registry.benchmarks, like=like, data=options.data)
+            costs = options.wrong_costs
+            built = report.build(folder, registry.benchmarks, like=like, wrong_costs=costs, data=options.data)
+            if costs is not None and not built.run.protocol.abstain:
+                raise UsageError(
+                    f"--wrong-costs={costs:g}: {folder} was asked without --abstain, so no answer was left to the model"
+                )
             if like:
                 benchmarks.check_kits(like, [part.benchmark for part in built.parts], registry.benchmarks)
             unfinished |= not built.covered.finished
@@ -77,5 +82,7 @@ COMMAND = Command(
         "data": "folder of the data sets, for images (default: MEDVQA_DATA)",
         "metric-like": "show the counts of another evaluation kit too, flaws included: llava-med or medevalkit "
         "(repeatable, or KIT,KIT; default: those of the run)",
+        "wrong-costs": "the cost K of a wrong answer in effective_reliability, for runs with --abstain (default: that "
+        "of the run)",
     },
 )

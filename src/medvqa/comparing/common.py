@@ -15,6 +15,7 @@ from medvqa.comparing.sides import Side
 from medvqa.items import Benchmark, FailedMetric, Metric, QuestionKey, Result, withholding
 from medvqa.metrics import Frame, Layout, Tabled
 from medvqa.metrics.frames import frames
+from medvqa.protocols import added_measures
 from medvqa.records.baseline_file import DIGESTS
 from medvqa.statistics import Comparison, Prepared, Shared, UnitTable
 
@@ -30,8 +31,14 @@ Counted = Literal["items", "pairs", "items and pairs"]
 """Names of units, as plurals."""
 
 
-def under_protocols(benchmark: Benchmark, sides: Sequence[Side]) -> Benchmark:
-    """The benchmark; if no run has a judge, measures that need one are no headline measures."""
+def under_protocols(benchmark: Benchmark, sides: Sequence[Side], technique: str) -> Benchmark:
+    """The benchmark with the measures of the runs' protocols (`added_measures.under`).
+
+    If no run has a judge, measures that need one are no headline measures.
+    """
+    runs = [side.run for side in sides]
+    costs = [run.wrong_costs for run in runs]
+    benchmark = added_measures.under(benchmark, [run.protocol for run in runs], technique, costs)
     if any(side.run.judge for side in sides):
         return benchmark
     needed = measures.judged(benchmark)
@@ -230,7 +237,7 @@ class Alignment:
                     if name not in benchmarks:
                         raise not_known("the runs have", name, benchmarks)
                     sides = [self.sides[place] for place in having]
-                    parts.append(self._part(under_protocols(benchmarks[name], sides), technique, having))
+                    parts.append(self._part(under_protocols(benchmarks[name], sides, technique), technique, having))
         return parts
 
     def _part(self, benchmark: Benchmark, technique: str, places: tuple[int, ...]) -> CommonPart:

@@ -102,10 +102,24 @@ SETTINGS: Mapping[str, _Setting] = {
         lambda values: "asked for" if values else "not asked for",
         "an explanation",
     ),
+    "abstain": _Setting(
+        "the offer to abstain",
+        ("abstain",),
+        lambda values: "made" if values else "not made",
+        "an offer to abstain",
+    ),
+    "confidence": _Setting(
+        "the confidence",
+        ("confidence",),
+        lambda values: "asked for" if values else "not asked for",
+        "being asked for a confidence",
+    ),
     "samples": _Setting("the answers", ("repeat", "combine"), _samples),
     "rotate": _Setting("the order of options", ("rotations",), _orders),
 }
 """Settings that a signature holds, by the option of a run that sets them."""
+INSTRUCTED = ("reasoning", "explain", "abstain", "confidence")
+"""Settings whose instructions stand in the labels of templates."""
 PARTS: Mapping[str, str] = {part: key for key, setting in SETTINGS.items() for part in setting.parts}
 """Part of a signature -> its setting."""
 
@@ -152,7 +166,7 @@ def notes(new: Side, baseline: Side) -> list[str]:
 
 
 def _follows(reason: sides.Refused, new: Side, baseline: Side) -> bool:
-    """Whether a prompt differs only in the instruction to reason or to explain, which is a setting of its own."""
+    """Whether a prompt differs only in instructions, such as to reason, which are settings of their own."""
     if reason.part != sides.PROMPT:
         return False
     return all(
@@ -164,9 +178,9 @@ def _follows(reason: sides.Refused, new: Side, baseline: Side) -> bool:
 
 
 def _without_instruction(side: Side, benchmark: str, technique: str) -> list[str]:
-    """The labels of the templates, without that of the instruction that a signature names."""
+    """The labels of the templates, without those of the instructions that a signature names."""
     signature, labels = side.signature(benchmark), side.prompt(benchmark, technique) or ""
-    for part in ("reasoning", "explain"):
+    for part in INSTRUCTED:
         if part in signature:
             labels = labels.replace(f"+{signature[part]}", "")
     return sorted(labels.split("+"))

@@ -61,7 +61,6 @@ def without_overlap(
             raise not_known(f"{side.name} holds", name, benchmarks)
         if name not in overlaps:
             continue
-        benchmark = under_protocols(benchmarks[name], (side,))
         asked = [result for result in side.results if result.item.benchmark == name]
         if missing := _unknown(asked, items[name]):
             unknown[name] = len(missing)
@@ -70,8 +69,9 @@ def without_overlap(
                     f"{side.name}: none of its questions of {name} is in the data here, so nothing can be left out. "
                     "Name the data that it was asked with by --data=DIR; a baseline with hashed ids has none"
                 )
-        measures = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
         for technique in techniques:
+            benchmark = under_protocols(benchmarks[name], (side,), technique)
+            measures = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
             results = [result for result in asked if result.technique == technique]
             with withholding(not benchmark.public):
                 tables = metrics.tables(results, measures, benchmark.dimensions, failed)

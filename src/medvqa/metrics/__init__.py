@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from medvqa.metrics import definitions
+from medvqa.metrics import confidences, definitions
+from medvqa.metrics.confidences import brier_score, confidence_of, confidence_unread_rate, log_loss
 from medvqa.metrics.definitions import (
     abstained_rate,
     accuracy,
+    answered_accuracy,
     choice_score,
     confusion,
+    coverage,
+    effective_reliability,
     error_rate,
     exact_match,
     individual_accuracy,
@@ -54,7 +58,11 @@ from medvqa.metrics.open_questions import (
 )
 from medvqa.metrics.spread import Spread, spreads
 
-SHIPPED = (*definitions.SHIPPED, closed_accuracy, open_recall, open_f1, open_exact, open_judged)
+SHIPPED = (
+    *definitions.SHIPPED,
+    *(closed_accuracy, open_recall, open_f1, open_exact, open_judged),
+    *(brier_score, log_loss, confidence_unread_rate),
+)
 """The metrics of this package. A conftest.py that imports one of them adds it to no benchmark."""
 
 __all__ = [
@@ -67,11 +75,18 @@ __all__ = [
     "Tabled",
     "abstained_rate",
     "accuracy",
+    "answered_accuracy",
+    "brier_score",
     "broken_pairs",
     "choice_score",
     "closed_accuracy",
     "closed_and_open",
+    "confidence_of",
+    "confidence_unread_rate",
+    "confidences",
     "confusion",
+    "coverage",
+    "effective_reliability",
     "error_rate",
     "exact_match",
     "groups",
@@ -81,6 +96,7 @@ __all__ = [
     "judged",
     "latest",
     "layout_of",
+    "log_loss",
     "macro_accuracy",
     "macro_score",
     "maxima",

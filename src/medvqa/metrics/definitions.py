@@ -314,6 +314,39 @@ def truncated_rate(results: Sequence[Result]) -> tuple[float, float]:
     return LEFT_OUT if complete is None else NO if complete else YES
 
 
+@ratio()
+def coverage(results: Sequence[Result]) -> tuple[float, float]:
+    """Answers that are neither refused, abstained nor unparsed / scored answers."""
+    outcome = results[0].score.outcome
+    return LEFT_OUT if outcome not in SCORED_OUTCOMES else NO if outcome in INVALID_OUTCOMES else YES
+
+
+@ratio(binary=False)
+def answered_accuracy(results: Sequence[Result]) -> tuple[float, float]:
+    """Mean score, 1 if right, of answers that are neither refused, abstained nor unparsed."""
+    value, outcome = results[0].score.value, results[0].score.outcome
+    return LEFT_OUT if value is None or outcome in INVALID_OUTCOMES else (value, 1.0)
+
+
+def effective_reliability(cost: float) -> Metric:
+    """Return a metric: the mean of what answers are worth if a wrong one costs `cost` right ones.
+
+    Whitehead et al. (2022), Reliable Visual Question Answering, section 3.3: a score above 0 counts as it is, 0 counts
+    as minus the cost, and no answer as 0. They have no refusals and no answers that cannot be read: a refusal gives no
+    answer, and an answer that cannot be read may mislead.
+    """
+
+    @ratio(name="effective_reliability", binary=False, percent=False)
+    def terms(results: Sequence[Result]) -> tuple[float, float]:
+        """Mean of the scores, with minus the cost for 0 or unparsed, and 0 for abstained or refused answers."""
+        value, outcome = results[0].score.value, results[0].score.outcome
+        if value is None:
+            return LEFT_OUT
+        return (0.0 if outcome in ("abstained", "refused") else value or -cost), 1.0
+
+    return replace(terms, signs=(("wrong_costs", f"{cost:g}"),))
+
+
 rates = (invalid_rate, refused_rate, abstained_rate, unparsed_rate, error_rate, truncated_rate)
 """The rates of invalid answers (in total, then by reason), of missing answers and of truncated answers."""
 

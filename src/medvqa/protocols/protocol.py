@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from medvqa.items import Ablation, Image, Item, Prompt, Query, Shot, Technique, UsageError, replace
-from medvqa.protocols import ablation, rotation
-from medvqa.protocols.reasoning import INSTRUCTIONS, Instruction
+from medvqa.items import Ablation, Answer, Image, Item, Prompt, Query, Shot, Technique, UsageError, replace
+from medvqa.metrics.confidences import Source
+from medvqa.protocols import ablation, reasoning, rotation
+from medvqa.protocols.reasoning import ABSTAIN, CONFIDENCE, INSTRUCTIONS, Instruction
 
 Combine = Literal["mean", "vote"]
 """mean: metrics average the samples of a question. vote: the option that most samples choose."""
@@ -100,6 +101,39 @@ class Protocol:
         """The instruction that `reasoning` or `explain` adds to the prompt."""
         return INSTRUCTIONS.get("explain" if self.explain else self.reasoning)
 
+    @property
+    def instructions(self) -> dict[str, Instruction]:
+        """The instructions that are added to the prompt, in their order, by the field that asks for them."""
+        first = {"explain" if self.explain else "reasoning": self.instruction}
+        further = {"abstain": ABSTAIN if self.abstain else None, "confidence": CONFIDENCE if self.confidence else None}
+        return {name: added for name, added in {**first, **further}.items() if added is not None}
+
+    def read(self, answer: Answer, item: Item) -> Answer:
+        """Return the answer as the instructions ask for it: its text, its confidence, whether it abstains.
+
+        `whole` then holds the reply. A refusal that the server reports, and an answer that was read before, are
+        returned as they are. `item` is as its prompt shows it.
+        """
+        if answer.finish == "refusal" or answer.whole or answer.option_logprobs is not None:
+            return answer
+        read = reasoning.read_confidence(answer) if self.confidence else answer
+        if self.instruction is not None:
+            read = self.instruction.read(read)
+        if read.text != answer.text:
+            read = replace(read, whole=answer.text)
+        return reasoning.noted(item, read) if self.abstain else read
+
+    def confidence_source(self, technique: str) -> Source | None:
+        """Return where the confidences of answers come from, None if they have none.
+
+        People give none, nor do answers in several orders of the options, which are folded into one.
+        """
+        if self.readers or self.rotations != 0 or technique == "ps":
+            return None
+        if technique == "gd":
+            return "option"
+        return "agreement" if self.combine == "vote" else "stated" if self.confidence else None
+
     def signature(self) -> dict[str, str]:
         """Return the parts of a measure's signature, as texts. Defaults are left out, as in earlier versions.
 
@@ -108,8 +142,7 @@ class Protocol:
         parts = {name: value for name, value in self.about().items() if name not in ("prompts", "readers")}
         if self.samples is not None:
             parts["repeat"] = self.samples
-        if self.instruction is not None:
-            parts["explain" if self.explain else "reasoning"] = self.instruction.label
+        parts |= {name: instruction.label for name, instruction in self.instructions.items()}
         return {name: _text(value) for name, value in parts.items()}
 
     @property
@@ -123,6 +156,7 @@ class Protocol:
             number = f"{self.shots} shot{'s' * (self.shots > 1)}"
             names.append(f"{number} from {self.pool}" if self.pool else number)
         names += ["explain"] if self.explain else [self.reasoning] if self.reasoning else []
+        names += [name for name in ("abstain", "confidence") if getattr(self, name)]
         return ", ".join(names)
 
 
@@ -140,12 +174,27 @@ def check(protocol: Protocol) -> None:
         raise UsageError(f"--combine={protocol.combine}: it combines several answers; add --samples=N")
     if protocol.pool and not protocol.shots:
         raise UsageError(f"--shot-pool={protocol.pool}: no solved examples are asked for; add --shots=N")
-    for name, value in (("explain", protocol.explain), (f"reasoning={protocol.reasoning}", protocol.reasoning)):
+    reasons = f"reasoning={protocol.reasoning}"
+    for name, lacking, value in (
+        ("explain", "reasoning", protocol.explain),
+        (reasons, "reasoning", protocol.reasoning),
+        ("confidence", "a confidence", protocol.confidence),
+    ):
         if protocol.shots and value:
             raise UsageError(
-                f"--shots={protocol.shots} and --{name}: the solved examples have answers without reasoning, and would "
+                f"--shots={protocol.shots} and --{name}: the solved examples have answers without {lacking}, and would "
                 "teach the model to give none; leave one of them out"
             )
+    for name in ("abstain", "confidence"):
+        if getattr(protocol, name) and protocol.instruction is not None and protocol.instruction.then:
+            raise UsageError(
+                f"--{name} and --{reasons}: its second turn asks for the answer alone; type --reasoning=cot"
+            )
+    if protocol.confidence and protocol.combine == "vote":
+        raise UsageError(
+            "--confidence and --combine=vote: the confidence of a vote is the share of samples that agree; leave "
+            "--confidence out"
+        )
     if protocol.explain and protocol.reasoning:
         raise UsageError(f"--explain and --reasoning={protocol.reasoning}: both say how to answer; leave one out")
 
@@ -186,7 +235,7 @@ def assembled(
     if images is not None:
         item = replace(item, images=images)
     prompt = asks(item, query.technique)
-    if (instruction := protocol.instruction) is not None:
+    for instruction in protocol.instructions.values():
         prompt = instruction.added(prompt)
     if protocol.shots:
         prompt = replace(prompt, shots=shots)

@@ -1,20 +1,23 @@
-"""Ask for reasoning before the answer, or for an explanation after it, and find the answer's line in the reply.
+"""Ask for reasoning, an explanation or a confidence, or offer to abstain, and find each in the reply.
 
 The wording is ours: MedLesionVQA's chain-of-thought prompt and the question of GMAI-MMBench's case study are not
-printed. The second turn of `COT_2` is MedXpertQA's (https://github.com/TsinghuaC3I/MedXpertQA, eval/prompts).
+printed, and Whitehead et al. (2022), Reliable Visual Question Answering, offer no answer in words. The second turn of
+`COT_2` is MedXpertQA's (https://github.com/TsinghuaC3I/MedXpertQA, eval/prompts). Percentages are the scale of Xiong et
+al. (2024), Can LLMs Express Their Uncertainty? (openreview gjeQKFxFpZ).
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 
-from medvqa.items import CHOICE_KINDS, KINDS, Answer, Kind, Prompt
+from medvqa.items import CHOICE_KINDS, KINDS, Answer, Item, Kind, Prompt, ReaderNote
 from medvqa.protocols.prompts import turns
-from medvqa.scoring import cut_off, without_reasoning
+from medvqa.scoring import cut_off, normalise, overlap, read_term, without_reasoning
 
 FORMS: Mapping[Kind, str] = {
     "single_choice": "the letter of the correct option",
@@ -34,14 +37,15 @@ class Instruction:
     """An instruction after the question, and the way to find the answer in the reply.
 
     `text` has the field {form}. `then` is the user's second turn, by kind of question, with the fields {first} and
-    {last}: letters of options. `tokens` is the default limit of new tokens of each reply. `line` takes a reply and
-    whether it is finished, and returns the content of the answer's line, None without one; without a function the
-    whole reply is the answer.
+    {last}: letters of options. `tokens` is the default limit of new tokens of each reply, 0 to leave the limit as it
+    is; `room` is added to a limit that the user has not typed. `line` takes a reply and whether it is finished, and
+    returns the content of the answer's line, None without one; without a function the whole reply is the answer.
     """
 
     name: str
     text: str
-    tokens: int
+    tokens: int = 0
+    room: int = 0
     then: Mapping[Kind, str] = field(default_factory=dict)
     line: Callable[[str, bool], str | None] | None = None
 
@@ -59,7 +63,7 @@ class Instruction:
             prompt,
             text=f"{prompt.text.rstrip()}\n\n{self.text.format(form=FORMS[kind])}",
             template=f"{prompt.template}+{self.label}",
-            max_tokens=self.tokens,
+            max_tokens=self.tokens or prompt.max_tokens,
             then=(*prompt.then, *turns(then, prompt.options)),
         )
 
@@ -84,6 +88,12 @@ _MARKS = " \t*_`#>"
 _LABEL = r"[ \t*_`#>-]*{label}[ \t*_`]*[:\uff1a](?P<content>.*)"
 _FINAL = re.compile(_LABEL.format(label="final answer"), re.I)
 _ANSWER = re.compile(_LABEL.format(label="(?:final )?answer"), re.I)
+_CONFIDENCE = re.compile(_LABEL.format(label="confidence(?: score| level)?"), re.I)
+_STATED = re.compile(r"(?!.*\b(?:[a-z]|yes|no|true|false)\b)[^:\uff1a]{0,20}", re.I)
+"""The content of such a line that cannot hold an answer: short, without a letter of an option, or yes or no."""
+_PERCENT = re.compile(
+    r"(?P<number>[0-9]{1,3}(?:\.[0-9]{1,6})?)\s?(?P<sign>%|\uff05|percent|/\s?100|out of 100)?\.?", re.I
+)
 _FENCE = re.compile(r"[ \t]*(?:`{3,}\w*|\*{2,})[ \t]*")
 
 
@@ -99,16 +109,7 @@ def final_line(reply: str, finished: bool = True) -> str | None:
     >>> final_line("Final answer: A\\nBut the margin is irregular.") is None
     True
     """
-    lines = _lines(reply)
-    if not lines or not (finished or reply.rstrip(" \t").endswith(("\n", "\r"))):
-        return None
-    contents: list[str] = []
-    if len(lines) > 1 and not _FINAL.fullmatch(lines[-1]) and _content(_FINAL, lines[-2]) == "":
-        contents.append(lines.pop().strip(_MARKS))
-        lines.pop()
-    while lines and (content := _content(_FINAL, lines[-1])) is not None:
-        contents.append(content)
-        lines.pop()
+    contents = _ending(_FINAL, _lines(reply)) if finished or _ends_line(reply) else []
     return contents[0] if len(set(contents)) == 1 and contents[0] else None
 
 
@@ -127,6 +128,74 @@ def first_line(reply: str, finished: bool = True) -> str | None:
     return (lines[0].strip() if content is None else content) or None
 
 
+def read_confidence(answer: Answer) -> Answer:
+    """Return the answer without the line `Confidence: ...` that ends it, and with the confidence that the line states.
+
+    The line is taken off even if its content cannot be read, unless it may hold the answer. The confidence is then
+    None, as for two such lines with different contents, and for a line that may have been cut off.
+
+    >>> read_confidence(Answer("B\\nConfidence: 85")).confidence
+    0.85
+    """
+    reply, cut = without_reasoning(answer.text), cut_off(answer)
+    said = [end for line, end in zip(reply.splitlines(), _ends(reply), strict=True) if _says(line)]
+    lines = _lines(reply)
+    contents = _ending(_CONFIDENCE, lines, _STATED)
+    if not contents:
+        return answer
+    text = reply[: said[len(lines) - 1]].rstrip() if lines else ""
+    complete = len(set(contents)) == 1 and (not cut or _ends_line(reply))
+    finish, cut_after = ("stop", True) if cut else (answer.finish, answer.cut)
+    confidence = _percent(contents[0]) if complete else None
+    return replace(answer, text=text, confidence=confidence, finish=finish, cut=cut_after)
+
+
+def _percent(content: str) -> float | None:
+    """Return a percentage as a fraction; None for other text, and for 0.9 or 1 without a sign, of an unknown scale."""
+    match = _PERCENT.fullmatch(content)
+    if match is None or (value := float(match["number"])) > 100 or (0 < value <= 1 and not match["sign"]):
+        return None
+    return value / 100
+
+
+def abstains(item: Item, answer: Answer) -> bool:
+    """Return whether the whole answer is the one that `ABSTAIN` offers.
+
+    It is not if an option or a reference of the item says so too: then rules and judges read the answer.
+    """
+    if normalise(overlap.answered(answer.text)) not in _OFFERED:
+        return False
+    own = item.options.values() if item.options else item.answers
+    return not any(normalise(text) in _OFFERED or read_term(text, {}).status == "abstained" for text in own)
+
+
+def noted(item: Item, answer: Answer) -> Answer:
+    """Return the answer with a note that it cannot be determined, as of a reader who says so, if it `abstains`."""
+    return replace(answer, noted=ReaderNote(cannot_tell=True)) if abstains(item, answer) else answer
+
+
+def _ending(label: re.Pattern[str], lines: list[str], fits: re.Pattern[str] | None = None) -> list[str]:
+    """Remove the lines with this label from the end of `lines`; return their contents, the last one first.
+
+    Without `fits`, which every content must match, the content may stand on the line below a label.
+    """
+    contents: list[str] = []
+    below = fits is None and len(lines) > 1 and not label.fullmatch(lines[-1])
+    if below and _content(label, lines[-2]) == "":
+        contents.append(lines.pop().strip(_MARKS))
+        lines.pop()
+    while lines and (content := _content(label, lines[-1])) is not None:
+        if fits is not None and not fits.fullmatch(content):
+            break
+        contents.append(content)
+        lines.pop()
+    return contents
+
+
+def _ends_line(reply: str) -> bool:
+    return reply.rstrip(" \t").endswith(("\n", "\r"))
+
+
 def _content(label: re.Pattern[str], line: str) -> str | None:
     match = label.fullmatch(line)
     return None if match is None else match["content"].strip(_MARKS)
@@ -134,7 +203,16 @@ def _content(label: re.Pattern[str], line: str) -> str | None:
 
 def _lines(reply: str) -> list[str]:
     """Return the lines of a reply that are neither blank nor a mark of a block."""
-    return [line for line in reply.splitlines() if line.strip() and not _FENCE.fullmatch(line)]
+    return [line for line in reply.splitlines() if _says(line)]
+
+
+def _says(line: str) -> bool:
+    return bool(line.strip()) and not _FENCE.fullmatch(line)
+
+
+def _ends(reply: str) -> Iterator[int]:
+    """Return where each line of a reply ends."""
+    return accumulate(map(len, reply.splitlines(keepends=True)))
 
 
 COT = Instruction(
@@ -160,6 +238,21 @@ EXPLAIN = Instruction(
     "line on, whatever form of reply is asked for above.",
     tokens=1024,
     line=first_line,
+)
+
+ABSTAIN = Instruction(
+    "abstain",
+    'If the question cannot be answered from what you are given, write "Cannot be determined" in the place of the '
+    "answer, whatever form of reply is asked for above.",
+    room=16,
+)
+_OFFERED = frozenset(f"{of}cannot be determined" for of in ("", "answer ", "it ", "this "))
+"""The offered answer, normalised."""
+CONFIDENCE = Instruction(
+    "confidence",
+    'Add one more line to the end of your reply, whatever is said above: "Confidence: ", followed by the probability '
+    "that your answer is right, in percent, as a whole number from 0 to 100. Write nothing after that line.",
+    room=32,
 )
 
 INSTRUCTIONS: Mapping[str, Instruction] = {instruction.name: instruction for instruction in (COT, COT_2, EXPLAIN)}

@@ -108,14 +108,16 @@ def vote(samples: Sequence[Result]) -> Result:
     The score is the one that the benchmark's rule gave to the answers that chose this option. It is a function of the
     chosen options; if a rule of one's own also reads other parts of an answer, it is their mean. A tie is `unparsed`.
     Without any vote the outcome is the commonest one of the invalid answers, `unparsed` if there are several; `error`
-    if every answer ended in error. The text of the answer is the chosen option, "" if there is none.
+    if every answer ended in error. The text of the answer is the chosen option, "" if there is none; its confidence is
+    the share of all samples that chose it.
     """
     counted = ballot(samples)
     line, winner = counted.line, counted.winner
     if winner is not None:
         voters = [result.score for result in samples if tuple(sorted(result.score.extracted)) == winner]
         value, outcome = _common(voters)
-        return _combined(samples, Score(value, outcome, winner, line), ", ".join(winner))
+        share = len(voters) / len(samples)
+        return _combined(samples, Score(value, outcome, winner, line), ", ".join(winner), share)
     if not counted.votes and counted.silent.keys() <= {"error"}:
         return _combined(samples, Score(None, "error", why=line), None)
     if any(result.score.outcome == "unscored" for result in samples):
@@ -140,7 +142,7 @@ def _invalid(counted: Ballot) -> Outcome:
     return most[0] if len(most) == 1 and not counted.tied else "unparsed"
 
 
-def _combined(samples: Sequence[Result], score: Score, text: str | None) -> Result:
+def _combined(samples: Sequence[Result], score: Score, text: str | None, share: float | None = None) -> Result:
     """Return a result with this score; it keeps the prompt and the judge if all samples share them, and no reply."""
     first = min(samples, key=lambda result: (result.sample, result.run))
     prompts, judgements = {result.prompt for result in samples}, [r.judgement for r in samples if r.judgement]
@@ -149,7 +151,7 @@ def _combined(samples: Sequence[Result], score: Score, text: str | None) -> Resu
         first,
         prompt=first.prompt if len(prompts) == 1 else "",
         # How the answers ended is known of each sample alone.
-        answer=None if text is None else Answer(text, finish=""),
+        answer=None if text is None else Answer(text, finish="", confidence=share),
         score=score,
         judgement=None if judgement is None else replace(judgement, replies=(), seconds=None, usage=None, asked=()),
         sample=0,

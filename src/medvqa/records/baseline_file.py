@@ -109,7 +109,14 @@ def without_response(result: Result) -> Result:
     """The result with digests in place of responses, and without thoughts and the judge's replies."""
     answer, score, judgement = result.answer, result.score, result.judgement
     if answer is not None:
-        answer = Answer(response_digest(answer), finish=answer.finish, served_by=answer.served_by, cut=answer.cut)
+        response = response_digest(answer)
+        answer = Answer(
+            response,
+            finish=answer.finish,
+            served_by=answer.served_by,
+            cut=answer.cut,
+            confidence=answer.confidence,
+        )
     extracted = tuple(option if option in result.item.options else _digest(option) for option in score.extracted)
     if judgement is not None:
         judgement = replace(judgement, replies=())

@@ -171,9 +171,10 @@ def _check(result: Result) -> None:
     if (value is not None) != (outcome in SCORED_OUTCOMES):
         raise msgspec.DecodeError(f"the score is {value} and the outcome '{outcome}'")
     noted = None if result.answer is None or result.answer.noted is None else result.answer.noted.score
-    for number in (value, noted):
+    stated = None if result.answer is None else result.answer.confidence
+    for name, number in (("score", value), ("score", noted), ("confidence", stated)):
         if number is not None and not 0 <= number <= 1:
-            raise msgspec.DecodeError(f"the score is {number}; a number from 0 to 1 is expected")
+            raise msgspec.DecodeError(f"the {name} is {number}; a number from 0 to 1 is expected")
 
 
 @dataclass(frozen=True, slots=True)

@@ -482,7 +482,8 @@ class RunRecord(RecordPart, frozen=True, eq=False):
     `asking`: the other fields of the protocol. `reading_rules`: the edition of the project's own rules. `selection`:
     None for a run of an earlier version. `left_out`: numbers of items that a technique is not defined for, by benchmark
     and kind. `served_by`: names of models in a server's replies. `rescoring`: `medvqa rescore` was stopped while
-    writing. `responses`: "digests" in a baseline file without responses. `readers`: of a model that is people.
+    writing. `wrong_costs`: K of effective_reliability. `responses`: "digests" in a baseline file without responses.
+    `readers`: of a model that is people.
     """
 
     schema: Count = 1
@@ -502,6 +503,7 @@ class RunRecord(RecordPart, frozen=True, eq=False):
     extraction: Always[ExtractionName] = "sound"
     reading_rules: Positive = 1
     metric_like: tuple[str, ...] = ()
+    wrong_costs: float | None = None
     ablation: Always[str | None] = None
     benchmarks: Always[dict[str, RecordedBenchmark]] = {}
     versions: Always[dict[str, str]] = {}

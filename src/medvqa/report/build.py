@@ -35,7 +35,7 @@ from medvqa.items import (
 )
 from medvqa.judging import taxonomy
 from medvqa.metrics.confident import ConfidenceQuality
-from medvqa.protocols import combining, position, rotation
+from medvqa.protocols import added_measures, combining, position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.voting import Votes
@@ -198,17 +198,21 @@ def build(
     stored: Stored | None = None,
     *,
     like: Sequence[str] | None = None,
+    wrong_costs: float | None = None,
     data: Path | None = None,
 ) -> Report:
     """Read a run folder and compute its measures; `stored` saves reading its results.
 
-    `like`: the kits whose counts are shown too (`Owners.kits`), by default those of the run. `data` is the data
-    folder, where they find training questions.
+    `like`: the kits whose counts are shown too (`Owners.kits`), by default those of the run. `wrong_costs`: the cost of
+    a wrong answer in effective_reliability, by default that of the run. `data` is the data folder, where kits find
+    training questions.
 
     Questions selected by an earlier outcome (--lf) have no measures.
     UsageError if it is no run folder, or holds results of an unknown benchmark.
     """
     run = run_record.read_run(folder)
+    if wrong_costs is not None:
+        run = structs.replace(run, wrong_costs=wrong_costs)
     stored = run_folder.read(folder) if stored is None else stored
     selection = run.selected
     parts = _parts(run, folder, stored.results, benchmarks, like, data)
@@ -292,7 +296,10 @@ def _protocol(run: RunRecord) -> str:
 
 def shown_benchmark(benchmark: Benchmark, run: RunRecord) -> Benchmark:
     """Return a benchmark with the metrics that the reports of a run show: of its protocol, its judge and its kits."""
-    return _under(_with_kits(benchmark, run.metric_like, run, None, {})[0], run)
+    shown = _under(_with_kits(benchmark, run.metric_like, run, None, {})[0], run)
+    for technique in run.techniques:
+        shown = added_measures.under(shown, [run.protocol], technique, [run.wrong_costs])
+    return shown
 
 
 def headline_of(benchmark: Benchmark, run: RunRecord) -> tuple[str, ...]:
@@ -397,6 +404,7 @@ def _part(
 ) -> Part:
     failed: list[FailedMetric] = []
     protocol = run.protocol
+    benchmark = added_measures.under(benchmark, [protocol], technique, [run.wrong_costs])
     recorded = run.benchmark(benchmark.name)
     measured = partial(
         metrics.measures,

@@ -165,7 +165,7 @@ def sections(
     all_sections = [Section(title(paired), tuple(head), ())]
     for part in paired.parts:
         flips = [flip for flip in paired.flips if (flip.benchmark, flip.technique) == (part.benchmark, part.technique)]
-        benchmark = under_protocols(benchmarks[part.benchmark], (paired.new, paired.baseline))
+        benchmark = under_protocols(benchmarks[part.benchmark], (paired.new, paired.baseline), part.technique)
         named = benchmark.public or shown.names
         notes = warnings(part, paired, named=named)
         tables = [headline(measures_in(paired, part), paired.difference, tests)]

@@ -57,6 +57,7 @@ def about(plan: Plan) -> RunRecord:
         extraction=plan.extraction,
         reading_rules=scoring.rules.EDITION,
         metric_like=tuple(options.metric_like),
+        wrong_costs=options.wrong_costs,
         ablation=plan.ablation,
         benchmarks={name: _of_benchmark(plan, benchmark) for name, benchmark in plan.benchmarks.items()},
         versions=dict(run_folder.versions()),

@@ -179,7 +179,7 @@ def _words(protocol: Protocol) -> set[str]:
     """The options that change the text of a prompt, as they are typed."""
     words = {f"--prompt={name}" for name in protocol.prompts if name != naming.OWN}
     words |= {f"--reasoning={protocol.reasoning}"} if protocol.reasoning else set()
-    return words | ({"--explain"} if protocol.explain else set())
+    return words | {f"--{name}" for name in ("explain", "abstain", "confidence") if getattr(protocol, name)}
 
 
 def _check_technique(plan: Plan) -> None:

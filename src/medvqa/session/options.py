@@ -328,17 +328,22 @@ class Options:
         page="asking.md",
     )
     abstain: bool = _asking(
-        'offer the answer "cannot be determined" to each question',
+        'offer the answer "Cannot be determined" with each question, and show coverage and the accuracy of what was '
+        "answered",
         page="asking.md",
     )
     confidence: bool = _asking(
-        "ask the model for the probability that its answer is right",
+        "ask the model to end its reply with the probability that its answer is right, in percent",
         page="asking.md",
     )
     wrong_costs: float | None = _scoring(
-        "with --abstain: the measure effective_reliability, in which a wrong answer costs K right ones",
+        "with --abstain: show effective_reliability, the mean of answers in which a right one counts 1, none 0, and "
+        "a wrong one -K (medvqa report has it for stored runs)",
         "K",
         kind="number",
+        low=0,
+        above=True,
+        high=10**6,
         page="scoring.md",
     )
     rotate: str | None = _asking(

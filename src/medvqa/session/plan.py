@@ -323,16 +323,14 @@ class Plan:
         return own.prompts_of(benchmark) if named is None or isinstance(named, str) else named
 
     def instructed(self, prompt: Prompt) -> Prompt:
-        """The prompt with the instruction to reason or to explain, if the protocol has one."""
-        return prompt if self._instruction is None else self._instruction.added(prompt)
-
-    def read(self, answer: Answer) -> Answer:
-        """The answer with the line that holds it as its text, if the protocol asks for such a line."""
-        return answer if self._instruction is None else self._instruction.read(answer)
+        """The prompt with the instructions of the protocol, such as to reason or to state a confidence."""
+        for instruction in self._instructions:
+            prompt = instruction.added(prompt)
+        return prompt
 
     @cached_property
-    def _instruction(self) -> Instruction | None:
-        return self.protocol.instruction
+    def _instructions(self) -> tuple[Instruction, ...]:
+        return tuple(self.protocol.instructions.values())
 
     # Solved examples
 
@@ -405,11 +403,14 @@ class Plan:
         limits = self.token_limits
         if limits is None or prompt.technique in OPTION_TECHNIQUES:
             return None
-        instruction = self._instruction
-        if instruction is not None and f"+{instruction.label}" in prompt.template:
-            return configs.token_budget(self.options.max_tokens, self.model.config, limits, instruction.name, prompt)
-        chosen = self.benchmarks.get(benchmark)
-        return configs.token_limit(self.options.max_tokens, self.model.config, limits, chosen, prompt)
+        typed, config = self.options.max_tokens, self.model.config
+        added = [instruction for instruction in self._instructions if f"+{instruction.label}" in prompt.template]
+        if budget := next((instruction for instruction in added if instruction.tokens), None):
+            limit = configs.token_budget(typed, config, limits, budget.name, prompt)
+        else:
+            limit = configs.token_limit(typed, config, limits, self.benchmarks.get(benchmark), prompt)
+        room = sum(instruction.room for instruction in added)
+        return limit + room if limit and typed is None else limit
 
     # Models
 
@@ -469,7 +470,7 @@ class Plan:
         return scoring.result(
             query if item is query.item else replace(query, item=item),
             prompt,
-            self.read(answer) if isinstance(answer, Answer) else answer,
+            self.protocol.read(answer, item) if isinstance(answer, Answer) else answer,
             benchmark=self.benchmarks[item.benchmark],
             run=run,
             extraction=self.extraction,

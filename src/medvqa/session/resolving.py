@@ -86,7 +86,7 @@ def _of_readers(options: Options, model: Chosen) -> Options:
     # Workers get the options with the number.
     samples = options.samples if options.samples != len(readers.codes) else None
     typed = {"samples": samples, "rotate": options.rotate, "prompt": options.prompts}
-    typed |= {"reasoning": options.reasoning, "explain": options.explain}
+    typed |= {name: getattr(options, name) for name in ("reasoning", "explain", "abstain", "confidence")}
     if name := next((name for name, value in typed.items() if value), None):
         raise UsageError(
             f"--{name}: people answered the questions as they are, and the {len(readers.codes)} readers of "
@@ -119,8 +119,8 @@ def _check_asked_prompts(plan: Plan, benchmark: Benchmark) -> None:
         if isinstance(prompt, Templates) and prompt.converses:
             subject = f"--prompt={name}" if name in benchmark.prompts else f"benchmark '{benchmark.name}'"
             _check_turns(subject, plan, naming.of_one_turn(benchmark))
-            if plan.protocol.instruction is not None:
-                raise UsageError(f"{subject}: it has turns of its own; leave --reasoning and --explain out")
+            if typed := _instructions(plan.protocol):
+                raise UsageError(f"{subject}: it has turns of its own; leave {' and '.join(typed)} out")
 
 
 def _pool(options: Options) -> dict[str, Any]:
@@ -249,6 +249,11 @@ def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequenc
         confidence=options.confidence,
     )
     protocol.check(asked)
+    if options.wrong_costs is not None and not asked.abstain:
+        raise UsageError(
+            f"--wrong-costs={options.wrong_costs:g}: it weighs wrong answers against none, and none is offered; add "
+            "--abstain"
+        )
     if asked.rotations != 0:
         rotation.check(techniques)
     return asked
@@ -286,20 +291,23 @@ def _prompts(options: Options, chosen: Sequence[Benchmark]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _instructions(asked: Protocol) -> list[str]:
+    """Return the options that add an instruction to the prompt, as they are typed."""
+    return [f"--reasoning={asked.reasoning}" if name == "reasoning" else f"--{name}" for name in asked.instructions]
+
+
 def _check_instruction(plan: Plan) -> None:
-    """UsageError for an instruction to reason or to explain that cannot be followed."""
-    asked, instruction = plan.protocol, plan.protocol.instruction
-    if instruction is None:
-        return
-    typed = "--explain" if asked.explain else f"--reasoning={asked.reasoning}"
+    """UsageError for an instruction, such as to reason or to explain, that cannot be followed."""
+    instruction = plan.protocol.instruction
     silent = [name for name in plan.techniques if name in OPTION_TECHNIQUES]
-    if silent:
+    typed = _instructions(plan.protocol)
+    if silent and typed:
         raise UsageError(
-            f"{typed}: technique '{silent[0]}' compares probabilities of the options, and the model writes nothing; "
+            f"{typed[0]}: technique '{silent[0]}' compares probabilities of the options, and the model writes nothing; "
             "type --technique=mc"
         )
-    if instruction.then:
-        _check_turns(typed, plan)
+    if instruction is not None and instruction.then:
+        _check_turns(typed[0], plan)
 
 
 def _check_turns(typed: str, plan: Plan, prompts: Sequence[str] = ()) -> None:

@@ -28,6 +28,7 @@ from medvqa.items import (
     UsageError,
     withholding,
 )
+from medvqa.protocols import added_measures
 from medvqa.records import identities, run_record
 from medvqa.records.baseline_file import DIGESTS
 from medvqa.records.configuration import announced_judge, other_versions
@@ -109,6 +110,13 @@ class Gate:
         return None
 
 
+def _asked_by(benchmark: Benchmark, run: RunRecord) -> Benchmark:
+    """The benchmark with the measures that a run's protocol adds."""
+    for technique in run.techniques:
+        benchmark = added_measures.under(benchmark, [run.protocol], technique, [run.wrong_costs])
+    return benchmark
+
+
 def load(rules: Rules, folder: Path, of: Path | None = None) -> tuple[Side, ...]:
     """Read the baselines; paths are relative to the folder. UsageError or DataError if one is invalid.
 
@@ -164,6 +172,7 @@ def prepare(
     """
     if not rules.active:
         return None
+    benchmarks = {name: _asked_by(benchmark, run) for name, benchmark in benchmarks.items()}
     # Skip benchmarks without any applicable technique.
     present = {name: recorded for name, recorded in run.benchmarks.items() if recorded.prompts}
     chosen = bool(run.options.benchmark)
@@ -203,13 +212,13 @@ def unmeasurable(results: Sequence[Result], metric: Metric, run: RunRecord) -> s
     """Return why a metric cannot be gated on these results of a run; None if it can."""
     if metric.needs_responses and run.responses == DIGESTS:
         return f"metric '{metric.name}' needs the responses; write the baseline again without --no-responses"
-    if metric.binary is not None:
+    if metric.binary is not None and metric.percent:
         return None
     failed: list[FailedMetric] = []
     tabled = metrics.tables(results, [metric], (), failed)
     if failed:
         return failed[0].why
-    if tabled and not tabled[0].metric.percent:
+    if tabled and not tabled[0].metric.percent and not (metric.binary is not None and tabled[0].bounded):
         return (
             f"metric '{metric.name}' is a mean of numbers, and the gate decides on percentages: gate a metric that "
             "returns True or False, or write @medvqa.metric(percent=True) for numbers from 0 to 1"

@@ -214,7 +214,8 @@ class _TwoRuns:
 
     def benchmark(self, part: PairedPart) -> Benchmark:
         """The benchmark of a part, with the measures that count under the protocols of the runs."""
-        return under_protocols(self.benchmarks[part.benchmark], (self.paired.new, self.paired.baseline))
+        sides = self.paired.new, self.paired.baseline
+        return under_protocols(self.benchmarks[part.benchmark], sides, part.technique)
 
     def whole(self, part: PairedPart) -> list[Compared]:
         """The headline measures of a part over all questions, in the order of the benchmark."""
