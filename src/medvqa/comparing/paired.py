@@ -14,6 +14,7 @@ from medvqa.comparing.sides import Side
 from medvqa.figures import Figure, of_units
 from medvqa.items import FailedMetric, Result
 from medvqa.metrics import EVERYTHING, Tabled
+from medvqa.metrics.confident import ConfidencesCompared
 from medvqa.statistics import Comparison
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class Paired:
     """The comparison of two runs. `tables`: each measure over all items and over each slice, part by part.
 
     `level`: of either bound of a difference. `difference`: the one setting in which the runs differ; None if there is
-    none, or several.
+    none, or several. `confidences`: of the parts in which both runs have confidences of one kind.
     """
 
     new: Side
@@ -147,6 +148,7 @@ class Paired:
     flips: tuple[Flip, ...]
     level: float
     difference: Difference | None = None
+    confidences: tuple[ConfidencesCompared, ...] = ()
 
     @property
     def coverage(self) -> float:

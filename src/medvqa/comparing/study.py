@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from medvqa import memory, statistics
-from medvqa.comparing import differing, paired, ranking, scales
+from medvqa.comparing import confidences, differing, paired, ranking, scales
 from medvqa.comparing.against_readers import AgainstReaders, against
 from medvqa.comparing.common import Alignment, CommonPart
 from medvqa.comparing.differing import Contrast
@@ -306,6 +306,7 @@ def _versus(
     parts = found.parts.get(pair, ())
     both = alignment.sides[new], alignment.sides[baseline]
     refusals = contrast.refusals
+    sure = (confidences.compared(part, new, baseline, alignment.sides, contrast.difference) for part in parts)
     if not refusals and not parts:
         refusals = (f"{both[0].name} and {both[1].name} have no benchmark and technique in common",)
     return Versus(
@@ -316,6 +317,7 @@ def _versus(
             tuple(flip for part in parts for flip in paired.flips(part, new, baseline)) if flips else (),
             level,
             contrast.difference,
+            tuple(each for each in sure if each is not None),
         ),
         refusals,
         tuple(differing.notes(sides[new], sides[baseline])),

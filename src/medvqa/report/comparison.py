@@ -47,6 +47,7 @@ from medvqa.figures import (
 )
 from medvqa.items import Benchmark, Result, measure_of
 from medvqa.records.run_record import RunRecord
+from medvqa.report import confidences
 from medvqa.statistics import readers as statistics
 
 SCHEMA = 1
@@ -168,7 +169,7 @@ def sections(
         benchmark = under_protocols(benchmarks[part.benchmark], (paired.new, paired.baseline), part.technique)
         named = benchmark.public or shown.names
         notes = warnings(part, paired, named=named)
-        tables = [headline(measures_in(paired, part), paired.difference, tests)]
+        tables = [headline(measures_in(paired, part), paired.difference, tests), *of_confidences(paired, part)]
         for each in slices(paired, part, benchmark, shown.measures or benchmark.headline[:1], tests):
             kept = each.rows if shown.slices is None else each.rows[: shown.slices]
             more = f", {len(kept)} of {len(each.rows)} shown" if len(kept) < len(each.rows) else ""
@@ -186,6 +187,13 @@ def sections(
         about = f"{part.benchmark}, {part.technique}: {on_both(part)}"
         all_sections.append(Section(about, tuple(notes), tuple(tables)))
     return all_sections
+
+
+def of_confidences(paired: Paired, part: PairedPart) -> list[Table]:
+    """The paired differences of confidences; [] unless both runs have some of one kind."""
+    named = part.benchmark, part.technique
+    found = [each for each in paired.confidences if (each.benchmark, each.technique) == named]
+    return [confidences.compared_table(each, meaning(paired.difference)) for each in found]
 
 
 def measures_in(paired: Paired, part: PairedPart) -> list[Compared]:
@@ -534,6 +542,7 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
                 "parts": [_part_as_json(part, several=several) for part in versus.paired.parts],
                 "measures": [_as_json(table) for table in versus.paired.tables],
                 "flips": [_flip_as_json(flip) for flip in versus.paired.flips],
+                **({"confidence": list(versus.paired.confidences)} if versus.paired.confidences else {}),
             }
             for versus in study.versus
         ],

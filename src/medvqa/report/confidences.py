@@ -24,9 +24,15 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "auroc": ("AUROC", "How often a right answer is surer than a wrong one: 0.5 is chance, 1 is best."),
     "aurc": ("AURC", "The error rate of the surest answers, averaged over all thresholds: less is better."),
     "e_aurc": ("E-AURC", "AURC beyond what the number of errors makes inevitable: 0 is best."),
-    "augrc": ("AUGRC", "The share of all answers that are given and wrong, averaged over all thresholds: less is better."),
+    "augrc": (
+        "AUGRC",
+        "The share of all answers that are given and wrong, averaged over all thresholds: less is better.",
+    ),
     confident.SQUARE: ("squared calibration error", "Its mean over bins, without bias: 0 is calibrated."),
-    confident.ROOT: ("calibration error", "How far confidence and share of right answers lie apart, over bins: 0 is best."),
+    confident.ROOT: (
+        "calibration error",
+        "How far confidence and share of right answers lie apart, over bins: 0 is best.",
+    ),
     "brier_score": ("Brier score", "Squared distance of confidence and score: 0 is best, 0.25 is always 50 %."),
     "log_loss": ("log loss", "Minus the logarithm of the probability that the truth was given: less is better."),
 }

@@ -156,9 +156,7 @@ def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> T
 
 def confidence(report: Report, *, short: bool = False) -> Table:
     """The quality of confidences (`confidences.table`); no rows without any."""
-    found = [
-        (_named(report, part), title(report, part), each) for part in report.parts for each in part.confidences
-    ]
+    found = [(_named(report, part), title(report, part), each) for part in report.parts for each in part.confidences]
     return confidences.table(found, naming(report), short=short)
 
 

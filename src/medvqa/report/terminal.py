@@ -14,7 +14,7 @@ from medvqa.report.build import Report
 from medvqa.report.notes import answers_of, notes_of, usage_of
 from medvqa.report.reader_tables import of_people
 from medvqa.report.sentences import limits
-from medvqa.report.tables import adds, by_prompt, headline, image_gain, outcomes, spread
+from medvqa.report.tables import adds, by_prompt, confidence, headline, image_gain, outcomes, spread
 
 WIDE = 110
 """Minimum width, in columns, for complete tables."""
