@@ -1,99 +1,126 @@
-"""draft"""
+"""How often intervals of confidence measures hold the truth: `python bench/confidence.py [--runs=N]`, 3 minutes.
 
-import sys
-import time
+A scripted model answers N questions with a confidence whose relation to being right is known. `calibrated`: right as
+often as it says. `overconfident`: right 10 points less often: a calibration error of 10 %. `ties`: calibrated, with
+confidences in steps of 10 points. `rare`: calibrated, and wrong in 4 % of answers. Questions are single, or in clusters
+of 1 to 10 (a patient's, say) in which confidences and errors have correlation 0.3. True areas are those of two million
+answers. Draws are seeded.
+
+A line holds, for each measure, how many intervals of 95 % hold the truth, and in brackets how many paired differences
+exclude 0 between two such models whose confidences and errors have correlation 0.5, in percent (nominal 95 and 5).
+`risk` is the error rate of the surest 80 %, at the threshold that this took. `-`: fewer than half of the runs have an
+interval. Standard errors are 0.7 points at the default of 1,000 runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from math import sqrt
 
 import numpy as np
-from scipy.special import ndtri
+from numpy.typing import NDArray
+from scipy.special import expit, ndtri
 
 from medvqa.statistics import confidence as st
 
+Floats = NDArray[np.float64]
+MODELS, QUESTIONS, DESIGNS = ("calibrated", "overconfident", "ties", "rare"), (100, 500, 2000), ("single", "clusters")
+CLUSTER, SHARED, MANY, COVERAGE = 0.3, 0.5, 2_000_000, 0.8
+NONE = st.Estimate(None)
+NAMES = (*st.AREAS, "CE", "risk")
 
-def expit(x):
-    return 1 / (1 + np.exp(-x))
 
+class Study:
+    """Questions in groups, and models that answer them."""
 
-def draw(rng, n, design, model, runs=1):
-    if design == "single":
-        group = np.arange(n)
-    else:
-        sizes = rng.integers(1, 11, n)
-        group = np.repeat(np.arange(n), sizes)[:n]
-    G = group[-1] + 1
-    icc = 0.3
-    z = np.sqrt(icc) * rng.standard_normal(G)[group] + np.sqrt(1 - icc) * rng.standard_normal(n)
-    base = np.sqrt(icc) * rng.standard_normal(G)[group] + np.sqrt(1 - icc) * rng.standard_normal(n)
-    out = []
-    for _ in range(runs):
-        if runs > 1:
-            zz = np.sqrt(0.5) * z + np.sqrt(0.5) * (
-                np.sqrt(icc) * rng.standard_normal(G)[group] + np.sqrt(1 - icc) * rng.standard_normal(n)
-            )
-            bb = np.sqrt(0.5) * base + np.sqrt(0.5) * (
-                np.sqrt(icc) * rng.standard_normal(G)[group] + np.sqrt(1 - icc) * rng.standard_normal(n)
-            )
-        else:
-            zz, bb = z, base
-        c = 0.1 + 0.9 * expit(1.2 + 1.3 * bb)
+    def __init__(self, draw: np.random.Generator, questions: int, design: str) -> None:
+        self.draw = draw
+        sizes = np.ones(questions, dtype=int) if design == "single" else draw.integers(1, 11, questions)
+        self.group = np.repeat(np.arange(questions), sizes)[:questions]
+        self.hard, self.sure = self.normal(), self.normal()
+
+    def normal(self) -> Floats:
+        """Return a standard normal number of each question, correlated within groups."""
+        of_group = self.draw.standard_normal(len(self.group))[self.group]
+        return sqrt(CLUSTER) * of_group + sqrt(1 - CLUSTER) * self.draw.standard_normal(len(self.group))
+
+    def answered(self, model: str) -> tuple[Floats, Floats]:
+        """Return the confidences of a model and its scores."""
+        hard, sure = (sqrt(SHARED) * own + sqrt(1 - SHARED) * self.normal() for own in (self.hard, self.sure))
+        least = 0.8 if model == "rare" else 0.1
+        confidence = least + (1 - least) * expit(1.2 + 1.3 * sure)
         if model == "ties":
-            c = np.round(c, 1)
-        p = c - 0.1 if model == "over" else c
-        y = (ndtri(np.clip(p, 1e-12, 1 - 1e-12)) > zz).astype(float)
-        if model == "over":
-            pass
-        out.append((c, y))
-    return group, out
+            confidence = np.round(confidence, 1)
+        right = confidence - (0.1 if model == "overconfident" else 0.0)
+        return confidence, (ndtri(np.clip(right, 1e-12, 1 - 1e-12)) > hard).astype(float)
 
 
-def main():
-    reps = int(sys.argv[1]) if len(sys.argv) > 1 else 400
-    for model in ("calibrated", "over", "ties"):
-        rng = np.random.default_rng(1)
-        g, [(c, y)] = draw(rng, 2_000_000, "single", model)
-        truth = st.areas(c, y).mean(1)
-        ce = 0.01 if model == "over" else 0.0
-        print(model, "truth", truth.round(4))
-        for n in (100, 500, 2000):
-            for design in ("single", "clusters"):
-                hit = np.zeros(5)
-                miss = np.zeros(5)
-                bias = np.zeros(5)
-                false = np.zeros(5)
-                cnt = 0
-                t0 = time.time()
-                R = reps if n < 2000 else reps // 2
-                tot = np.zeros(5)
-                for r in range(R):
-                    rng = np.random.default_rng([n, r, design == "single"])
-                    g, runs = draw(rng, n, design, model, 2)
-                    c, y = runs[0]
-                    A = [st.areas(*x) for x in runs]
-                    es = [st.estimated(a, g) for a in A[0]] + [st.calibration(c, y, g)]
-                    for k, (e, t) in enumerate(zip(es, [*truth, ce])):
-                        if e.low is None:
-                            continue
-                        tot[k] += 1
-                        hit[k] += e.low <= t + 1e-12 and t <= e.high
-                        bias[k] += e.value - t
-                        miss[k] += e.low > t + 1e-12
-                    ds = [st.averaged(A[0][k] - A[1][k], g) for k in range(4)] + [st.calibration_difference(*runs, g)]
-                    for k, d in enumerate(ds):
-                        if d.low is None:
-                            continue
-                        false[k] += not d.low <= 0 <= d.high
-                print(
-                    f"{n:5} {design:9} G={g[-1] + 1:5}",
-                    "cover",
-                    (100 * hit / tot).round(1),
-                    "low>",
-                    (100 * miss / tot).round(1),
-                    "bias",
-                    (bias / tot).round(5),
-                    "false",
-                    (100 * false / tot).round(1),
-                    f"{time.time() - t0:.1f}s",
-                    tot.astype(int).min(),
-                )
+class Truth:
+    """The measures of a model over very many questions."""
+
+    def __init__(self, model: str) -> None:
+        confidence, correct = Study(np.random.default_rng(1), MANY, "single").answered(model)
+        self.curve = st.curve(confidence, correct)
+        self.values = [*st.areas(confidence, correct).mean(axis=1), 0.01 if model == "overconfident" else 0.0]
+
+    def of(self, threshold: float) -> list[float]:
+        """Return the true values, the last one for the threshold of a run."""
+        place = len(self.curve.threshold) - int(np.searchsorted(self.curve.threshold[::-1], threshold - 1e-9))
+        return [*self.values, float(self.curve.risk[max(place - 1, 0)])]
 
 
-main()
+def found(study: Study, sides: Sequence[tuple[Floats, Floats]]) -> tuple[list[st.Estimate], list[st.Estimate], float]:
+    """Return the estimates of the first model, the differences to the second, and the threshold."""
+    group, (confidence, correct) = study.group, sides[0]
+    areas = [st.areas(*side) for side in sides]
+    reached = st.risk_at(st.curve(confidence, correct), COVERAGE)
+    threshold = -np.inf if reached is None else reached[2]
+    given = confidence >= threshold
+    sure = [st.has_intervals(each, group) for _, each in sides]
+    own = [
+        *(st.estimated(each, group) if sure[0] else NONE for each in areas[0]),
+        st.calibration(confidence, correct, group),
+    ]
+    own.append(st.estimated(1 - correct[given], group[given]) if reached else NONE)
+    apart = [st.averaged(each, group) if all(sure) else NONE for each in areas[0] - areas[1]]
+    apart.append(st.calibration_difference(*sides, group))
+    return own, apart, threshold
+
+
+def line(model: str, questions: int, design: str, runs: int, truth: Truth) -> str:
+    """Return a row of the table."""
+    holds = np.full((runs, len(NAMES)), np.nan)
+    differs = np.full((runs, len(NAMES)), np.nan)
+    for run in range(runs):
+        study = Study(np.random.default_rng([questions, run, MODELS.index(model)]), questions, design)
+        own, apart, threshold = found(study, [study.answered(model) for _ in range(2)])
+        for k, (each, value) in enumerate(zip(own, truth.of(threshold), strict=True)):
+            if each.low is not None and each.high is not None:
+                holds[run, k] = each.low <= value + 1e-12 and value <= each.high
+        for k, each in enumerate(apart):
+            if each.low is not None and each.high is not None:
+                differs[run, k] = not each.low <= 0 <= each.high
+    cells = []
+    for one, other in zip(holds.T, differs.T, strict=True):
+        shown = f"{100 * np.nanmean(one):.1f}" if np.isfinite(one).mean() >= 0.5 else "-"
+        shown += f" ({100 * np.nanmean(other):.1f})" if np.isfinite(other).mean() >= 0.5 else ""
+        cells.append(f"{shown:<13}")
+    return f"{model:<14}{questions:>6}  {design:<9}{''.join(cells)}"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000)
+    typed = parser.parse_args()
+    print(f"{'model':<14}{'N':>6}  {'groups':<9}{''.join(f'{name:<13}' for name in NAMES)}")
+    for model in MODELS:
+        truth = Truth(model)
+        for questions in QUESTIONS:
+            for design in DESIGNS:
+                print(line(model, questions, design, typed.runs, truth).rstrip(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

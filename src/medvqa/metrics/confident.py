@@ -153,8 +153,11 @@ def quality(benchmark: str, source: Source, results: Sequence[Result]) -> Confid
     counts = *about, rated.answers, rated.unread, rated.left_out
     if not rated.results:
         return ConfidenceQuality(*counts, rated=rated)
+    areas = [statistics.estimated(each, rated.group) for each in rated.areas]
+    if not statistics.has_intervals(rated.correct, rated.group):
+        areas = [Estimate(each.value) for each in areas]
     found = [
-        *zip(AREAS, (statistics.estimated(each, rated.group) for each in rated.areas), strict=True),
+        *zip(AREAS, areas, strict=True),
         *(_calibrated(rated) if rated.probability else ()),
         *((name, statistics.averaged(terms, rated.group)) for name, terms in rated.losses),
     ]
@@ -224,11 +227,14 @@ def compared(
     ours, theirs = (Rated.of(side) for side in zip(*both, strict=True))
     measures, group = list[ConfidenceDifference](), ours.group
 
+    sure = all(statistics.has_intervals(each.correct, group) for each in (ours, theirs))
+
     def add(name: str, one: Estimate, other: Estimate, apart: Estimate) -> None:
         measures.append(ConfidenceDifference(name, other.value, one.value, apart.value, apart.low, apart.high))
 
     for name, one, other in zip(AREAS, ours.areas, theirs.areas, strict=True):
-        add(name, *(statistics.averaged(each, group) for each in (one, other, one - other)))
+        values = [statistics.averaged(each, group) for each in (one, other, one - other)]
+        add(name, *(values if sure else [Estimate(each.value) for each in values]))
     if ours.probability and theirs.probability:
         sides = [(each.confidence, each.correct) for each in (ours, theirs)]
         squares = [statistics.calibration(*side, group) for side in sides]

@@ -11,14 +11,14 @@ from medvqa.metrics.confidences import Source
 from medvqa.metrics.confident import ConfidenceQuality, ConfidencesCompared, quality
 from medvqa.protocols import voting
 from medvqa.protocols.protocol import Protocol
-from medvqa.statistics.confidence import LEAST_GROUPS
+from medvqa.statistics.confidence import LEAST_DEVIATING, LEAST_GROUPS
 
 SOURCES: Mapping[Source, str] = {
     "stated": "stated by the model",
-    "option": "probability of the chosen option, among the options alone",
-    "agreement": "share of samples that agree",
+    "option": "the chosen option's probability, among the options alone",
+    "agreement": "share of a question's samples that chose as their vote",
 }
-SHARES = "share of the chosen option's likelihood, for ranking alone"
+SHARES = "the chosen option's share of likelihood, for ranking alone"
 """The confidence of PS."""
 NAMES: Mapping[str, tuple[str, str]] = {
     "auroc": ("AUROC", "How often a right answer is surer than a wrong one: 0.5 is chance, 1 is best."),
@@ -85,9 +85,10 @@ def table(
         for name, meaning, figure in _figures(each):
             if not short or name in SHORT:
                 heading = NAMES[name][0] if name in NAMES else name
-                rows.append((*named, source_of(each), heading, figure, figure, figure))
+                shown = "for ranking" if each.technique == "ps" else each.source
+                rows.append((*named, shown, heading, figure, figure, figure))
                 about.append(About(group=f"{title}: {source_of(each)}", note=meaning))
-        notes += _notes(each, f"{title}, " if len(found) > 1 else "")
+        notes += _notes(each, f"{title}: " if len(found) > 1 else "", short=short)
     columns = (*texts(*names, "confidence", "measure"), Column("value", "stated"), INTERVAL, UNITS)
     return Table("Confidence", columns, tuple(rows), tuple(dict.fromkeys(notes)), about=tuple(about))
 
@@ -106,20 +107,25 @@ def _figures(found: ConfidenceQuality) -> Iterator[tuple[str, str, Figure]]:
             yield f"risk at {number(risk.coverage)} % coverage", meaning, figure
 
 
-def _notes(found: ConfidenceQuality, of: str) -> Iterator[str]:
+def _notes(found: ConfidenceQuality, of: str, *, short: bool) -> Iterator[str]:
     """Sentences on the answers that do not count, and on numbers that are read wrongly."""
-    kind = f"{of}{source_of(found)}"
-    without = [f"{counted(found.unread, 'answers')} whose confidence could not be read"] if found.unread else []
-    without += [f"{number:,} {outcome}" for outcome, number in found.left_out.items()]
-    if without:
-        yield f"{kind}: {found.n:,} of {counted(found.answers, 'answers')} count; left out: {', '.join(without)}."
+    kind = f"{of}confidence is {source_of(found)}"
+    if not short or found.n < found.answers:
+        yield f"{kind}, of {found.n:,} of {counted(found.answers, 'answers')}{_without(found)}."
     if 0 < found.groups < LEAST_GROUPS:
-        yield f"{kind}: no intervals, as fewer than {LEAST_GROUPS} groups of questions are independent."
+        yield f"{of}no intervals: {found.groups} groups of questions are independent, and {LEAST_GROUPS} are needed."
+    elif found.n and found["aurc"].low is None:
+        yield f"{of}no intervals of areas: they need {LEAST_DEVIATING} groups with a right and with a wrong answer."
     square = next((each.value for each in found.measures if each.name == confident.SQUARE), None)
     if square is not None and square < 0:
-        yield f"{kind}: the calibration error is shown as 0: without its bias, the estimate of its square is {square:.2g}."
-    if found.technique == "ps":
-        yield f"{kind}: no calibration, Brier score or log loss, since likelihoods of texts are no probabilities."
+        yield f"{of}the calibration error is shown as 0; the estimate of its square, without bias, is {square:.2g}."
+
+
+def _without(found: ConfidenceQuality) -> str:
+    """The answers that do not count, in words."""
+    lacking = [f"{counted(found.unread, 'answers')} whose confidence could not be read"] if found.unread else []
+    lacking += [f"{number:,} {outcome}" for outcome, number in found.left_out.items()]
+    return f"; left out: {', '.join(lacking)}" if lacking else ""
 
 
 def compared_table(found: ConfidencesCompared, difference: str) -> Table:

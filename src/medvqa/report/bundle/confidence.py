@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Literal
 
 from medvqa import statistics
 from medvqa.figures import FEW, Figure, counted, defined, number
@@ -72,8 +73,8 @@ def reliability(found: ConfidenceQuality, rated: Rated, tabs: tuple[str, ...] = 
         diagonal=True,
         notes=(
             "Bins of equal numbers of answers; equal confidences share a bin. All intervals together hold in 95 % of "
-            "runs: a bin whose interval misses the dashed line is not calibrated. Hollow: a bin of few answers, without "
-            "an interval.",
+            "runs: a bin whose interval misses the dashed line is not calibrated. Hollow: a bin of few answers, "
+            "without an interval.",
         ),
         tabs=tabs,
     )
@@ -158,7 +159,7 @@ def risks(
         share, least = coverage * found.n / scored, f"confidence {number(threshold)} % or more"
         said = filter(None, (_said(share, risk), Figure(risk, interval.low, interval.high).interval, least))
         points.append(PlotPoint(share, risk, interval.low, interval.high, ", ".join(said)))
-    drawn: Literal[points, line] = "points" if every else "line"
+    drawn: Literal["points", "line"] = "points" if every else "line"
     series = [PlotSeries("the surest answers, 95 % interval", points, drawn)]
     if abstention is not None:
         series.append(PlotSeries("abstention, as the model was asked", [abstention]))
