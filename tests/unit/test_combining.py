@@ -61,7 +61,7 @@ def test_votes_by_hand(said: str, outcome: str, value: float | None, extracted: 
 
 
 def test_the_answer_of_a_vote_is_the_option_and_no_sample_s_text() -> None:
-    assert voting.vote(answered("AAB")).answer == Answer("A", finish="")
+    assert voting.vote(answered("AAB")).answer == Answer("A", finish="", confidence=2 / 3)
     assert voting.vote(answered("AB")).answer == Answer("", finish="")
     assert voting.vote(answered("xx")).answer is None
 

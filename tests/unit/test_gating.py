@@ -456,6 +456,26 @@ def test_one_technique_is_gated_and_must_be_named_where_there_are_several() -> N
     assert [target.technique for target in gate.targets] == ["gd"]
 
 
+def test_a_gate_decides_on_a_brier_score_and_on_no_number_without_bounds() -> None:
+    def sure(name: str, confidence: float) -> Side:
+        results = [
+            replace(each, answer=replace(each.answer, confidence=confidence if each.score.value else 1 - confidence))
+            for each in side(name, model(300, 0.7)).results
+            if each.answer is not None
+        ]
+        return Side(name, run_json(protocol={"confidence": True}), tuple(results))
+
+    def by(measure: str, new: Side) -> gating.Verdict:
+        return verdict(Rules(margin=2, benchmarks={"slake": gating.BenchmarkRule(measure=measure)}), new, main)
+
+    main = sure("main", 0.9)
+    assert by("brier_score", sure("new", 0.9)).outcome == "PASS"
+    assert by("brier_score", sure("new", 0.5)).outcome == "FAIL"
+    assert by("brier_score", sure("new", 1.0)).outcome == "PASS"
+    with pytest.raises(UsageError, match="metric 'log_loss' is a mean of numbers, and the gate decides on percentages"):
+        by("log_loss", main)
+
+
 def test_a_baseline_with_errors_is_refused() -> None:
     failed = replace(MAIN.results[0], answer=None, score=Score(None, "error", (), "busy"))
     with pytest.raises(UsageError, match="1 of its questions of slake ended in error, the first: q0000"):

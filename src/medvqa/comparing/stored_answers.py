@@ -73,7 +73,7 @@ _open: weakref.WeakSet[_ResultsFile] = weakref.WeakSet()
 
 
 class StoredAnswer(Answer):
-    """An answer that stays in results.jsonl; only what measures read of each is held: its time, its end, and notes.
+    """An answer that stays in results.jsonl; only what measures read of each is held: times, ends, notes, confidences.
 
     It equals an `Answer` of the same content; `replace` and `pickle` make one of it.
     """
@@ -91,8 +91,9 @@ class StoredAnswer(Answer):
         """Return an answer of a file without its texts."""
         stored: StoredAnswer = object.__new__(cls)
         # Each line has its own text of `finish`; all are the same few words.
-        own = {"seconds": answer.seconds, "finish": sys.intern(answer.finish), "cut": answer.cut}
-        for name, value in {**own, "noted": answer.noted, "_file": file, "_place": place}.items():
+        own: dict[str, Any] = {"seconds": answer.seconds, "finish": sys.intern(answer.finish), "cut": answer.cut}
+        own |= {"noted": answer.noted, "confidence": answer.confidence}
+        for name, value in {**own, "_file": file, "_place": place}.items():
             object.__setattr__(stored, name, value)
         return stored
 

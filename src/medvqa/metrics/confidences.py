@@ -47,6 +47,9 @@ def brier_score(results: Sequence[Result]) -> tuple[float, float]:
     return LEFT_OUT if confidence is None or score is None else ((confidence - score) ** 2, 1.0)
 
 
+brier_score = replace(brier_score, bounded=True)
+
+
 @ratio(binary=False, percent=False, better="lower")
 def log_loss(results: Sequence[Result]) -> tuple[float, float]:
     """Mean over answers with a confidence, clipped to 0.005 and 0.995, of minus the log of its share for the truth."""

@@ -208,6 +208,11 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
     answers = [result.answer for result in part.results if result.answer is not None]
     if lacking := sum(bool(answer.whole) and not answer.text for answer in answers):
         warn(f"{lacking} of {len(answers)} replies have no line that holds the answer.")
+    if report.run.protocol.confidence:
+        terms = [metrics.confidence_unread_rate.terms([result]) for result in part.results]
+        unread, read = (int(sum(numbers)) for numbers in zip(*terms, strict=True))
+        if unread:
+            warn(f"{unread} of {read} answers that were read state no confidence that can be read; none is guessed.")
     if part.truncated:
         limits = (recorded_part.max_tokens or {}).get(part.technique)
         warn(_truncation(part, limits, recorded=recorded))

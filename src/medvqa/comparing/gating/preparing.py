@@ -213,13 +213,13 @@ def unmeasurable(results: Sequence[Result], metric: Metric, run: RunRecord) -> s
     """Return why a metric cannot be gated on these results of a run; None if it can."""
     if metric.needs_responses and run.responses == DIGESTS:
         return f"metric '{metric.name}' needs the responses; write the baseline again without --no-responses"
-    if metric.binary is not None and metric.percent:
+    if metric.binary is not None and (metric.percent or metric.bounded):
         return None
     failed: list[FailedMetric] = []
     tabled = metrics.tables(results, [metric], (), failed)
     if failed:
         return failed[0].why
-    if tabled and not tabled[0].metric.percent and not (metric.binary is not None and tabled[0].bounded):
+    if tabled and not tabled[0].metric.percent:
         return (
             f"metric '{metric.name}' is a mean of numbers, and the gate decides on percentages: gate a metric that "
             "returns True or False, or write @medvqa.metric(percent=True) for numbers from 0 to 1"

@@ -199,12 +199,14 @@ def _judge(report: Report) -> list[Fact]:
 
 
 def _protocol(protocol: Protocol) -> list[Fact]:
-    """Reasoning, samples and rotations, in whole words."""
+    """Reasoning, abstention, confidence, samples and rotations, in whole words."""
     of = f"{protocol.samples} answers"
     combined: Mapping[str, str] = {"mean": f"mean of {of}", "vote": f"majority vote of {of}"}
     orders = "every cyclic order" if protocol.rotations is None else f"{protocol.rotations} cyclic orders"
     return [
         Fact("Reasoning", REASONING["explain" if protocol.explain else protocol.reasoning]),
+        Fact("Offered", 'the answer "Cannot be determined"' if protocol.abstain else ""),
+        Fact("Confidence", "asked for, in percent, in the last line of the reply" if protocol.confidence else ""),
         Fact("Answers to a question", combined[protocol.combine] if protocol.samples is not None else ""),
         Fact("Order of options", f"{orders}; right only if right in each" if protocol.rotations != 0 else ""),
     ]
