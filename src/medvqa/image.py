@@ -202,26 +202,41 @@ class Image:
 
     @property
     def key(self) -> str:
-        """The visible content as a text: the digest (the name while unknown), with `blank`, or window and view."""
+        """The visible content as a text: the digest (the name while unknown), with `blank`, or window, view, change."""
         content = self.digest or self.name
         if self.blank:
             return content if content.startswith("blank ") else f"blank {content}"
         if self.window is not None:
             low, high = map(float, self.window)
             content = f"{content} window {low!r} {high!r}"
-        return f"{content} view {self.view}" if self.view else content
+        content = f"{content} view {self.view}" if self.view else content
+        return f"{content} altered {self.alteration.key}" if self.alteration is not None else content
 
     def pil(self) -> PIL.Image.Image:
         """Return the picture for the model: RGB, upright (EXIF orientation applied, as viewers do), without metadata.
 
         A blank image is GREY. Transparency is dropped; only the first of several frames is used. Of a medical file, the
-        view chooses frame, slice or region. Raises DataError with the image's name if `read` does, and for damaged
-        data, other formats than FORMATS, more than MAX_PIXELS, or more than 8 bits a channel without a window.
+        view chooses frame, slice or region. `alteration` is applied last, never to a blank image. Raises DataError with
+        the image's name if `read` does, and for damaged data, other formats than FORMATS, more than MAX_PIXELS, or more
+        than 8 bits a channel without a window.
         """
         return self.pictured()[0]
 
     def pictured(self) -> tuple[PIL.Image.Image, str]:
-        """Return `pil()`, and in words the window that was applied and the spacing of its pixels; "" without any."""
+        """Return `pil()`, and in words the window, the spacing of its pixels, and its change; "" without any."""
+        picture, shown = self._unchanged()
+        if self.alteration is None or self.blank:
+            return picture, shown
+        from medvqa.perturbing import catalogue
+
+        try:
+            changed = catalogue.applied(picture, self.alteration)
+        except ValueError as error:
+            raise DataError(f"image {of_data(self.name)}: {error}") from None
+        return changed, "; ".join(filter(None, (shown, catalogue.words_of(self.alteration))))
+
+    def _unchanged(self) -> tuple[PIL.Image.Image, str]:
+        """Return `pictured` without `alteration`."""
         import PIL.Image
         import PIL.ImageOps
 
@@ -243,26 +258,29 @@ class Image:
             return picture, "" if self.window is None else windows.said((self.window[0], self.window[1]))
 
     def read(self) -> bytes:
-        """Return the bytes of the encoded image, with base64 undone; a blank image and a medical file as PNG.
+        """Return the bytes of the encoded image, with base64 undone; a blank, medical or changed one as PNG.
 
         So nothing of a header of a medical file is in them. Raises DataError with the image's name if the file is
         missing, unreadable or changed since it was indexed. Also raised for an empty image, invalid base64, or more
         than MAX_BYTES.
         """
         with self._opened_file() as (kind, file):
-            if not (self.blank or kind):
+            if self.alteration is not None:
+                picture = self.pil()
+            elif not (self.blank or kind):
                 return self._stored() if file is None else file.read()
-            picture = self._rendered(kind, file)[0] if kind and file is not None else self.pil()
+            else:
+                picture = self._rendered(kind, file)[0] if kind and file is not None else self.pil()
         buffer = io.BytesIO()
         picture.save(buffer, "PNG")
         return buffer.getvalue()
 
     def unaltered(self) -> bytes:
-        """Return the stored bytes of a plain picture; b"" if `pil` draws it: blank, medical, or through a window.
+        """Return the stored bytes of a plain picture; b"" if `pil` draws it: blank, medical, windowed or changed.
 
         Raises DataError as `read` does.
         """
-        if self.blank or self.window is not None:
+        if self.blank or self.window is not None or self.alteration is not None:
             return b""
         with self._opened_file() as (kind, file):
             if kind:
@@ -464,7 +482,7 @@ class Image:
         if self.digest:
             return self
         try:
-            return replace(self, digest=_digest(self, *medical.stamp(self.path)))
+            return replace(self, digest=_digest(replace(self, alteration=None), *medical.stamp(self.path)))
         except (DataError, OSError):
             return self
 

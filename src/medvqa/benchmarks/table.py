@@ -26,6 +26,7 @@ from medvqa.benchmarks.table_declaration import LETTERS, TableDeclaration, wrong
 from medvqa.image import inside
 from medvqa.items import CHOICE_KINDS, KINDS, DataError, Image, Item, Kind, are_withheld, of_data
 from medvqa.medical import views
+from medvqa.perturbing import Box, regions
 from medvqa.printing import clipped, folded
 from medvqa.tables import delimited, limits, people, workbooks
 from medvqa.tables.image_files import IMAGE_FILE, image_file
@@ -267,7 +268,7 @@ class _RowReader:
             images=images,
             tags={name: values for name, values in self._tags() if values},
             pair_id=self._text(columns.pair).strip() or None,
-            extra=shared,
+            extra=shared | self._boxes(),
         )
         shown = [f"image {image.digest or image.file}" for image in images]
         return TableQuestion(self.row, item, (*shown, *(f"{role} {value}" for role, value in shared.items())))
@@ -588,6 +589,18 @@ class _RowReader:
             except DataError as error:
                 self._wrong_image(file, column, *_refused_image(file, folder, error))
         return None
+
+    def _boxes(self) -> dict[str, list[Box]]:
+        """The field of `Item.extra` with the regions of a row in its first image; {} for none."""
+        column = self.table.columns.box
+        value = self._value(column) if column else None
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return {}
+        try:
+            return {regions.FIELD: list(regions.parsed(value) if isinstance(value, str) else regions.checked(value))}
+        except ValueError as error:
+            self._add("wrong_box", column, str(error), "write it as 40,30,100,80, or leave the cell empty")
+            return {}
 
     def _wrong_image(self, file: str, column: str, kind: str, what: str, do: str) -> None:
         self._add(kind, column, f"{shown_file(file)} {what}", do)

@@ -39,12 +39,13 @@ class TableColumns(NamedTuple):
     options: Mapping[str, str]
     links: Mapping[str, str]
     tags: Mapping[str, str]
+    box: str = ""
     slices: tuple[tuple[str, Slice], ...] = ()
 
     @property
     def used(self) -> tuple[str, ...]:
         """All columns that are read, each once."""
-        named = (self.question, self.answer, self.id, self.kind, self.pair, self.listed)
+        named = (self.question, self.answer, self.id, self.kind, self.pair, self.listed, self.box)
         by_name = (column for columns in (self.options, self.links, self.tags) for column in columns.values())
         listed = (*named, *self.images, *by_name, *(column for column, _ in self.slices))
         return tuple(filter(None, dict.fromkeys(listed)))
@@ -101,6 +102,7 @@ class _NamedColumns:
             options=options,
             links={role: roles[role] for role in ("patient", "case", "cluster") if role in roles},
             tags=self._tags(),
+            box=roles.get("box", ""),
             slices=tuple((self._column(piece.column), piece) for piece in self._declaration.pieces),
         )
         self._check_shown(columns)

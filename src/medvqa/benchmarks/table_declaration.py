@@ -40,6 +40,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "patient": ("patient id",),
     "case": ("case id",),
     "cluster": ("cluster id",),
+    "box": ("box xywh", "bbox xywh"),
 }
 """The roles of columns, and English names for them. Letter case, _ and - do not count."""
 

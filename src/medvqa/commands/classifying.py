@@ -19,6 +19,7 @@ from medvqa.items import Benchmark, Item, Result, UsageError
 from medvqa.judging import taxonomy
 from medvqa.judging.handed_in import answer_id
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorLabel, ErrorSample, Taxonomy
+from medvqa.protocols.question_forms import as_offered
 from medvqa.records import private, run_folder, run_record
 from medvqa.records.run_record import RunRecord
 from medvqa.session.ending import interruptible
@@ -133,7 +134,7 @@ def _read(folder: Path, registry: Registry) -> tuple[RunRecord, tuple[Result, ..
     about, results = run_record.read_run(folder), run_folder.read(folder).results
     run_folder.check_scored(folder, about)
     benchmarks.check_known(f"{folder} holds", results, registry.benchmarks)
-    return about, results
+    return about, as_offered(results, about.protocol.perturb)
 
 
 def _plan(folder: Path, request: Request, project: Project) -> Classifying:

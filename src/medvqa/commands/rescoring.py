@@ -20,6 +20,7 @@ from medvqa.commands.judge_checks import check_judge
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, Kind, Result, UsageError
 from medvqa.judging import may_ask
 from medvqa.protocols import rotation
+from medvqa.protocols.question_forms import offered
 from medvqa.records import run_folder, run_record
 from medvqa.records.private import Pseudonyms
 from medvqa.records.run_folder import Recorder
@@ -185,7 +186,10 @@ def _settings(about: RunRecord, gap: float | None) -> judging.Settings | None:
 
 def _by_rule(rescoring: Rescoring, result: Result, settings: judging.Settings | None = None) -> Result:
     benchmark = rescoring.known[result.item.benchmark]
-    return judging.rescored(result, benchmark=benchmark, extraction=rescoring.extraction, settings=settings)
+    perturb = rescoring.about.protocol.perturb
+    return judging.rescored(
+        result, benchmark=benchmark, extraction=rescoring.extraction, settings=settings, perturb=perturb
+    )
 
 
 def _by_lead(rescoring: Rescoring, results: Sequence[Result], settings: judging.Settings | None) -> list[Result]:
@@ -260,7 +264,8 @@ def _begun(rescoring: Rescoring, result: Result, judge: engine.Judge) -> tuple[R
     if result.answer is None or result.technique in OPTION_TECHNIQUES:
         return result, None
     benchmark = rescoring.known[result.item.benchmark]
-    item, ruled = rotation.as_shown(result.item, result.variant), _by_rule(rescoring, replace(result, judgement=None))
+    item = rotation.as_shown(offered(result.item, rescoring.about.protocol.perturb), result.variant)
+    ruled = _by_rule(rescoring, replace(result, judgement=None))
     score = scoring.by_rule(item, result.technique, result.answer, benchmark=benchmark, extraction=rescoring.extraction)
     return ruled, judge.begin(benchmark, item, result.technique, result.answer, score)
 

@@ -11,6 +11,7 @@ from medvqa.judging.replies import JudgeReading, read
 from medvqa.judging.settings import Settings
 from medvqa.printing import clipped
 from medvqa.protocols import rotation
+from medvqa.protocols.question_forms import offered
 
 _OUTCOMES: dict[float, Outcome] = {0.0: "wrong", 0.5: "partial", 1.0: "correct"}
 
@@ -86,15 +87,15 @@ def led_by(result: Result, *, benchmark: Benchmark, settings: Settings) -> Resul
 
 
 def rescored(
-    result: Result, *, benchmark: Benchmark, extraction: Extraction, settings: Settings | None = None
+    result: Result, *, benchmark: Benchmark, extraction: Extraction, settings: Settings | None = None, perturb: str = ""
 ) -> Result:
-    """Score a result again by another rule of reading answers.
+    """Score a result again by another rule of reading answers; `perturb` is that of its run's protocol.
 
     Errors, options chosen by likelihood and judged results are returned unchanged.
     """
     if result.answer is None or result.judgement is not None or result.technique in OPTION_TECHNIQUES:
         return result
-    item = rotation.as_shown(result.item, result.variant)
+    item = rotation.as_shown(offered(result.item, perturb), result.variant)
     found = scoring.by_rule(item, result.technique, result.answer, benchmark=benchmark, extraction=extraction)
     if settings is not None:
         case = case_of(benchmark, item, result.technique, result.answer, found, settings)

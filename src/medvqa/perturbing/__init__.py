@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LEVELS = 5
 DEFAULT_LEVEL = 3
+EDITION = 1
+"""Of the definitions; part of every key, so that no answer to the pixels of an earlier edition is taken for one."""
 
 Box = tuple[int, int, int, int]
 """A region of a picture in its pixels: left, top, width, height."""
@@ -36,14 +38,20 @@ class Alteration:
     seed: int = 0
     boxes: tuple[Box, ...] = ()
 
+    @property
+    def key(self) -> str:
+        """The change as a text that no other change of the same picture has."""
+        return f"{self.name} {self.level} {self.of or '-'} {self.seed:x} {self.boxes or '-'} edition {EDITION}"
+
 
 @dataclass(frozen=True, slots=True)
 class PixelChange:
     """A named change of pictures.
 
     `apply` takes pixels, the parameters of a level, and a generator of random numbers; it returns new pixels of the
-    same shape. `parameters`: by set, those of levels 1 to LEVELS; {} for a change without levels. `words`: what it
-    does, in a few words for people.
+    same shape. `parameters`: by set, those of levels 1 to LEVELS. A change without levels has {}, and `apply` gets the
+    boxes of its `Alteration`. `words`: the change in a few words for people, such as "Gaussian noise". `modalities`:
+    words of the tag `modality` of the questions that it is for, () for any.
     """
 
     name: str
@@ -51,3 +59,4 @@ class PixelChange:
     words: str
     apply: Callable[[NDArray[np.uint8], Any, np.random.Generator], NDArray[np.uint8]]
     parameters: Mapping[str, tuple[Any, ...]]
+    modalities: tuple[str, ...] = ()

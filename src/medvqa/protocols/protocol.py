@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from medvqa.items import Ablation, Answer, Image, Item, Prompt, Query, Shot, Technique, UsageError, replace
 from medvqa.metrics.confidences import Source
-from medvqa.protocols import ablation, reasoning, rotation
+from medvqa.protocols import ablation, perturbation, question_forms, reasoning, rotation
 from medvqa.protocols.reasoning import ABSTAIN, CONFIDENCE, INSTRUCTIONS, Instruction
 
 Combine = Literal["mean", "vote"]
@@ -156,6 +156,7 @@ class Protocol:
             number = f"{self.shots} shot{'s' * (self.shots > 1)}"
             names.append(f"{number} from {self.pool}" if self.pool else number)
         names += ["explain"] if self.explain else [self.reasoning] if self.reasoning else []
+        names += [perturbation.in_words(self.perturb)] if self.perturb else []
         names += [name for name in ("abstain", "confidence") if getattr(self, name)]
         return ", ".join(names)
 
@@ -213,8 +214,11 @@ def check_able(techniques: Iterable[Technique], able: Iterable[str], spec: str) 
 
 
 def as_shown(query: Query, protocol: Protocol) -> Item:
-    """Return the item as its prompt shows it: in the form of `protocol.perturb`, with its options rotated."""
-    return rotation.rotated(query.item, query.variant.rotation)
+    """Return the item as its answers are read: options and key as `protocol.perturb` and the rotation show them.
+
+    The question stays that of `query.item`.
+    """
+    return rotation.rotated(question_forms.offered(query.item, protocol.perturb), query.variant.rotation)
 
 
 def assembled(
@@ -228,6 +232,7 @@ def assembled(
 ) -> Prompt:
     """Return the prompt of a question as a run sends it, but for the limit of tokens.
 
+    `query.item` has its question in the form of `protocol.perturb` (`question_forms.Form.formed`).
     `images` replace those of the item, for --ablate=shuffle. `shots` are its solved examples, before their images are
     ablated.
     """
@@ -241,6 +246,9 @@ def assembled(
         prompt = replace(prompt, shots=shots)
     if query.sample or query.variant.name:
         prompt = replace(prompt, sample=query.sample, variant=query.variant.name)
+    if protocol.perturb:
+        # Solved examples stay as they are: they show how to answer.
+        prompt = replace(prompt, images=perturbation.altered(prompt.images, query.item, protocol.perturb))
     if ablated == "text-only":
         return ablation.withhold(prompt)
     return ablation.blank(prompt) if ablated == "blank" else prompt

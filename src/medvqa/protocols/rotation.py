@@ -87,7 +87,7 @@ def result_back(result: Result, item: Item, shift: int | None) -> Result:
     Log-probabilities are by the data set's letters then; the text of the answer stays as the model wrote it.
     """
     if not shift:
-        return result
+        return result if result.item is item else replace(result, item=item)
     answer = _relettered(result.answer, _original(item, shift))
     return replace(result, item=item, answer=answer, score=score_back(result.score, item, result.variant))
 

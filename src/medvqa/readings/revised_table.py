@@ -18,12 +18,13 @@ from medvqa.benchmarks.recorded import Revision
 from medvqa.benchmarks.table_declaration import TableDeclaration
 from medvqa.items import Benchmark, DataError, Image, Item
 from medvqa.medical import views
+from medvqa.perturbing import regions
 from medvqa.tables import TableRow
 from medvqa.tags import lexicon
 
 IMAGES = "images"
 """Folder of the images that lay within a table."""
-ROLES = ("id", "kind", "question", "answer", "image", "pair", "cluster")
+ROLES = ("id", "kind", "question", "answer", "image", "pair", "cluster", "box")
 """Roles of columns, which have the same names; no column has the others."""
 
 
@@ -92,6 +93,7 @@ def _row(item: Item, folder: str, held: Mapping[Image, Path], declaration: Table
         "image": [_reference(image, held.get(image), folder, window) for image in item.images],
         "pair": item.pair_id,
         "cluster": item.cluster_id,
+        "box": list(regions.boxes_of(item.extra)) or None,
         **{name: list(item.tags.get(name, ())) for name in (*declaration.slices, *declaration.tags)},
     }
 

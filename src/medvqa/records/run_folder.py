@@ -134,7 +134,8 @@ def _published(image: Image) -> dict[str, Any]:
 def decode(line: bytes) -> Result:
     """The result of one line. Raises msgspec.DecodeError (a ValueError).
 
-    A path of an image, which `encode` never writes, is dropped: a stranger's run must not name files of this machine.
+    A path and an alteration of an image, which no run writes, are dropped: a stranger's run must not name files of
+    this machine, nor say that a picture was changed.
     """
     try:
         if _IMPOSSIBLE not in line:
@@ -149,10 +150,10 @@ def decode(line: bytes) -> Result:
 
 
 def _placed(result: Result, line: bytes) -> Result:
-    """The result without paths, and with the cells of images in tables of text."""
+    """The result without paths and alterations, and with the cells of images in tables of text."""
     images = result.item.images
-    if any(image.path for image in images):
-        images = tuple(replace(image, path="") for image in images)
+    if any(image.path or image.alteration is not None for image in images):
+        images = tuple(replace(image, path="", alteration=None) for image in images)
     if _BASE64 in line:
         images = tuple(
             replace(image, cell=TextCell(extent.start, extent.length or 0)) if extent.encoding == "base64" else image

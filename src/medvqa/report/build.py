@@ -38,6 +38,7 @@ from medvqa.metrics.confident import ConfidenceQuality
 from medvqa.protocols import added_measures, combining, position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
+from medvqa.protocols.question_forms import as_offered
 from medvqa.protocols.voting import Votes
 from medvqa.records import coverage, run_folder, run_record
 from medvqa.records.coverage import Basis, Coverage
@@ -215,7 +216,7 @@ def build(
         run = structs.replace(run, wrong_costs=wrong_costs)
     stored = run_folder.read(folder) if stored is None else stored
     selection = run.selected
-    parts = _parts(run, folder, stored.results, benchmarks, like, data)
+    parts = _parts(run, folder, as_offered(stored.results, run.protocol.perturb), benchmarks, like, data)
     decided, gaps = gating.read(folder), blanks.read(folder)
     of = gating.digest(run, combining.combined(stored.results, run.protocol, run.prompts)) if decided or gaps else ""
     stale = decided is not None and decided.verdict.of != of

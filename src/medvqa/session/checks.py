@@ -11,8 +11,9 @@ from pathlib import Path
 from medvqa import benchmarks, engine, medical, printing, scoring
 from medvqa.benchmarks import origins
 from medvqa.configs import ModelConfig
-from medvqa.items import DataError, Query, QuestionKey, UsageError, of_data, withholding
-from medvqa.protocols import naming, voting
+from medvqa.items import DataError, Query, QuestionKey, UsageError, of_data, replace, withholding
+from medvqa.perturbing import regions
+from medvqa.protocols import naming, perturbation, prompts, question_forms, voting
 from medvqa.protocols.protocol import ALL, Protocol
 from medvqa.records import run_record
 from medvqa.records.run_folder import RESULTS
@@ -20,6 +21,7 @@ from medvqa.records.run_record import REPLAY, RUN
 from medvqa.session import places, shot_checks, uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.plan import Plan
+from medvqa.tags import own_tags
 
 MAX_PLACES = 10
 """Rows of missing images that a message names."""
@@ -54,10 +56,39 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
             f"'{', '.join(plan.techniques)}' shows under letters; leave --rotate out"
         )
     _check_votes(plan)
+    if plan.protocol.perturb:
+        _check_perturbed(plan)
     with withholding(not all(benchmark.public for benchmark in plan.benchmarks.values())):
         plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
+        _check_form(plan)
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
     return held
+
+
+def _check_form(plan: Plan) -> None:
+    """UsageError for a form that changes no question, or no prompt, and for ids of its file that no question has."""
+    if (form := plan.form) is None:
+        return
+    shown = f"--perturb={plan.protocol.perturb}"
+    items_of = {name: plan.items(name) for name in plan.benchmarks}
+    own_tags.check_ids(shown, form.rows, items_of, plan.registry.benchmarks)
+    questions = [Query(item, how) for items in items_of.values() for how in plan.techniques for item in items]
+    changed = {(q.item.benchmark, q.technique): q for q in questions if plan.can_change(q.item, q.technique)}
+    part = "the options" if form.name == question_forms.NONE else "the question"
+    for (name, how), query in changed.items():
+        asks = plan.asks(name, plan.prompts(name)[0])
+        with suppress(DataError):
+            sent = [replace(asks(item, how), images=()) for item in (query.item, plan.formed(query.item))]
+            if prompts.digest(sent[0]) == prompts.digest(sent[1]):
+                raise UsageError(
+                    f"{shown}: the prompt of {name} does not show {part}, so that nothing would change; leave the "
+                    "option or the benchmark out"
+                )
+    if not changed:
+        raise UsageError(
+            f"{shown}: it changes none of the {sum(map(len, items_of.values())):,} questions of "
+            f"{', '.join(items_of)}. {question_forms.NEEDS[form.name]}"
+        )
 
 
 def _check_read(plan: Plan) -> None:
@@ -102,6 +133,22 @@ def _check_votes(plan: Plan) -> None:
         mute = [item for item in items if not voting.can_vote(item, benchmark)]
         if mute and not (plan.selects and len(mute) < len(items)):
             raise voting.undefined(mute[0])
+
+
+def _check_perturbed(plan: Plan) -> None:
+    """UsageError if --perturb is for no question, or if the images of masked questions are exchanged; DataError."""
+    option, change = f"--perturb={plan.protocol.perturb}", perturbation.of(plan.protocol.perturb)
+    is_mask = change is not None and change.is_mask
+    if is_mask and plan.ablation == "shuffle":
+        raise UsageError(f"{option} --ablate=shuffle: regions are those of a question's own image; drop one of them")
+    if change is None or any(len(plan.unchanged(name)) < len(plan.items(name)) for name in plan.benchmarks):
+        return
+    needed = (
+        f"a region and a place elsewhere of its size; a table names regions in a column box: {regions.EXPECTED}"
+        if is_mask
+        else f"its modality; the tag must have one of these words: {', '.join(change.change.modalities)}"
+    )
+    raise UsageError(f"{option}: no question of {printing.some(list(plan.benchmarks), 3)} has {needed}")
 
 
 def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
@@ -157,6 +204,7 @@ def _check_protocol(plan: Plan) -> None:
     asked, now = recorded.protocol, plan.protocol
     cannot = [f"--ablate={recorded.ablation}"] if recorded.ablation else []
     cannot += [f"--shots={asked.shots}"] if asked.shots else []
+    cannot += [f"--perturb={asked.perturb}"] if asked.perturb else []
     if cannot:
         raise UsageError(
             f"'{plan.options.model}' was recorded with {' '.join(cannot)}, which replayed answers cannot repeat: their "

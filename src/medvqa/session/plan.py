@@ -37,8 +37,9 @@ from medvqa.items import (
     Variant,
     replace,
 )
-from medvqa.protocols import ablation, naming, rotation, shots
+from medvqa.protocols import ablation, naming, perturbation, question_forms, rotation, shots
 from medvqa.protocols.protocol import Asks, Protocol, as_shown, assembled, check_able
+from medvqa.protocols.question_forms import Form, Premises
 from medvqa.protocols.reasoning import Instruction
 from medvqa.records.run_record import RunRecord
 from medvqa.session import judging, pools
@@ -260,18 +261,62 @@ class Plan:
         return self.model.backend.readers()
 
     def has(self, query: Query) -> bool:
-        """Whether the question is asked in the query's variant; of people, whether the sample's reader has read it."""
+        """Whether the question is asked in the query's variant, and --perturb is for it.
+
+        Of people, whether the sample's reader has read it.
+        """
+        if not self.can_change(query.item, query.technique):
+            return False
         if self.readers is None:
             return query.variant in self.variants_of(query.item, query.technique)
         read = self.readers.read[query.sample - 1]
         return (query.item.benchmark, query.item.id) in read or ("", query.item.id) in read
 
     @cached_property
-    def chosen_by_model(self) -> tuple[str, ...]:
-        """The option of a model that leaves questions out, as no reader has read them; () if it leaves none out."""
-        items = (item for name in self.benchmarks if self.readers is not None for item in self.items(name))
-        unread = any(not self._answers_of(item, self.techniques[0]) for item in items)
-        return (f"--model={self.options.model}",) if unread else ()
+    def chosen_by_options(self) -> tuple[str, ...]:
+        """The options that leave questions out: a model of readers who have not read them, or --perturb."""
+        items = [item for name in self.benchmarks for item in self.items(name)]
+        if self.readers is not None and not all(self._answers_of(item, self.techniques[0]) for item in items):
+            return (f"--model={self.options.model}",)
+        if not all(self.can_change(item, technique) for technique in self.techniques for item in items):
+            return (f"--perturb={self.protocol.perturb}",)
+        return ()
+
+    @cached_property
+    def form(self) -> Form | None:
+        """The form of questions that --perturb names, None without one."""
+        typed = self.options.perturb
+        return (
+            None
+            if typed is None or not question_forms.is_form(typed)
+            else question_forms.parse(typed, self.project.cwd)
+        )
+
+    @once
+    def _premises(self, name: str) -> Premises:
+        return question_forms.premises_of(self.items(name))
+
+    def can_change(self, item: Item, technique: Technique) -> bool:
+        """Whether --perturb is for a question as a technique asks it; True without the option (DataError)."""
+        if self.form is not None:
+            return self.form.changes(item, technique, self._premises(item.benchmark))
+        return not self.protocol.perturb or item.id not in self.unchanged(item.benchmark)
+
+    @once
+    def unchanged(self, name: str) -> frozenset[str]:
+        """The ids of a benchmark's questions that a change of images is not for (DataError)."""
+        left_out = set[str]()
+        for item in self.items(name):
+            try:
+                if not perturbation.can_change(item, self.protocol.perturb):
+                    left_out.add(item.id)
+            except ValueError as error:
+                raise DataError(f"{name}, {self.place(item)}: {error}") from None
+        return frozenset(left_out)
+
+    def formed(self, item: Item) -> Item:
+        """The item in the form of --perturb; the item itself without one."""
+        return item if self.form is None else self.form.formed(item, self._premises(item.benchmark))
 
     def has_every_answer(self, keys: Iterable[QuestionKey]) -> bool:
         """Whether these keys hold each of their questions in all its variants and samples.
@@ -302,12 +347,13 @@ class Plan:
     # Prompts
 
     def prompt(self, query: Query) -> Prompt:
-        """The prompt of a question: its options rotated, its images ablated, its answer limited."""
+        """The prompt of a question: in its form, its options rotated, its images ablated, its answer limited."""
         name = query.item.benchmark
         named = query.variant.prompt or self.prompts(name)[0]
         images = self.shuffled(name).get(query.item.id, ()) if self.ablation == "shuffle" else None
         shown = self.shots(query.item, query.technique, named) if self.protocol.shots else ()
         asks = self.asks(name, named)
+        query = replace(query, item=self.formed(query.item))
         return self.limited(assembled(query, asks, self.protocol, self.ablation, images=images, shots=shown), name)
 
     @once

@@ -19,7 +19,7 @@ from medvqa.items import (
     Technique,
     UsageError,
 )
-from medvqa.protocols import naming, prompt_files, protocol, rotation
+from medvqa.protocols import naming, perturbation, prompt_files, protocol, question_forms, rotation
 from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.session import judging, pools, tracking
@@ -51,11 +51,12 @@ def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[No
     judge = judging.resolve(replace(project, options=judged_by), typed_pool)
     _check_pool(project, [model] if judge is None else [model, judge.chosen])
     ablated = None if options.ablate is None else _one_of("ablation", options.ablate, ABLATIONS)
-    if ablated and model.backend.recorded:
-        raise UsageError(
-            f"--ablate={ablated}: the answers of '{options.model}' were given to the images as they are; "
-            "ablate with a model that can be asked"
-        )
+    for name, value in (("ablate", ablated), ("perturb", options.perturb)):
+        if value and model.backend.recorded:
+            raise UsageError(
+                f"--{name}={printing.line(value)}: the answers of '{options.model}' were given to the questions and "
+                f"images as they are; {name} with a model that can be asked"
+            )
     chosen = benchmarks.choose(options.benchmarks, registry.benchmarks, options.data, options.data_typed)
     of_files = _prompt_files(project)
     chosen = [_with_prompts(benchmark, of_files) for benchmark in chosen]
@@ -65,7 +66,7 @@ def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[No
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
     _check_benchmarks(options, techniques, chosen)
     pool = "" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, project.cwd).name
-    asked = replace(_protocol(options, chosen, techniques, pool), readers=model.backend.readers() is not None)
+    asked = replace(_protocol(project, chosen, techniques, pool), readers=model.backend.readers() is not None)
     plan = Plan(project, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured)
     if plan.lacks_model:
         return plan
@@ -86,7 +87,7 @@ def _of_readers(options: Options, model: Chosen) -> Options:
     # Workers get the options with the number.
     samples = options.samples if options.samples != len(readers.codes) else None
     typed = {"samples": samples, "rotate": options.rotate, "prompt": options.prompts}
-    typed |= {name: getattr(options, name) for name in ("reasoning", "explain", "abstain", "confidence")}
+    typed |= {name: getattr(options, name) for name in ("reasoning", "explain", "abstain", "confidence", "perturb")}
     if name := next((name for name, value in typed.items() if value), None):
         raise UsageError(
             f"--{name}: people answered the questions as they are, and the {len(readers.codes)} readers of "
@@ -233,8 +234,9 @@ def _check_token_limits(plan: Plan) -> None:
     configs.check_token_limit(typed, limits, f"--max-tokens={typed}")
 
 
-def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequence[Technique], pool: str) -> Protocol:
+def _protocol(project: Project, chosen: Sequence[Benchmark], techniques: Sequence[Technique], pool: str) -> Protocol:
     """Return the protocol that the options name (UsageError); `pool`: the name of the pool of solved examples."""
+    options = project.options
     asked = Protocol(
         prompts=_prompts(options, chosen),
         samples=options.samples,
@@ -244,7 +246,7 @@ def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequenc
         reasoning="" if options.reasoning is None else _one_of("reasoning", options.reasoning, REASONINGS),
         explain=options.explain,
         rotations=0 if options.rotate is None else _rotations(options.rotate),
-        perturb=options.perturb or "",
+        perturb=_perturb(options.perturb or "", project.cwd),
         abstain=options.abstain,
         confidence=options.confidence,
     )
@@ -257,6 +259,13 @@ def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequenc
     if asked.rotations != 0:
         rotation.check(techniques)
     return asked
+
+
+def _perturb(typed: str, cwd: Path) -> str:
+    """Return the change of questions or images that --perturb names as `Protocol.perturb` has it (UsageError)."""
+    if question_forms.is_form(typed):
+        return question_forms.parse(typed, cwd).canonical
+    return perturbation.parse(typed).text if typed else ""
 
 
 def _prompt_files(project: Project) -> Mapping[str, Templates]:

@@ -383,6 +383,7 @@ class Run:
                     benchmark=benchmarks[result.item.benchmark],
                     extraction=self.plan.extraction,
                     settings=judge.settings if judge is not None else None,
+                    perturb=self.plan.protocol.perturb,
                 )
                 recorder.append(run_folder.encode(result))
             if result.score.outcome != "error":
@@ -393,7 +394,7 @@ class Run:
         if not (selected or self._empty_shard):
             return
         before = self._before.selected
-        how = (*before.how, *self.plan.project.selects, *self.plan.chosen_by_model)
+        how = (*before.how, *self.plan.project.selects, *self.plan.chosen_by_options)
         chosen = self.plan.project.by_outcome
         every = self.plan.has_every_answer(selected)
         if self._before.benchmarks.keys() - self.plan.benchmarks.keys():

@@ -177,6 +177,12 @@ def display(dimension: str, value: str) -> str:
     return vocabulary.values.get(value, value) if vocabulary else value
 
 
+def with_broader(dimension: str, values: Iterable[str]) -> tuple[str, ...]:
+    """Return values of a dimension with all that contain them, as `Dimension.with_broader`."""
+    vocabulary = _dimensions().get(dimension)
+    return vocabulary.with_broader(values) if vocabulary else tuple(values)
+
+
 def abbreviations(dimension: str, value: str) -> tuple[str, ...]:
     """Return the papers' short names of a tag: ("DD",) for the task disease_diagnosis; mostly ()."""
     vocabulary = _dimensions().get(dimension)

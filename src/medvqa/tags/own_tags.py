@@ -27,12 +27,18 @@ RESERVED = frozenset({"id", "benchmark", "kind"})
 
 
 @dataclass(frozen=True, slots=True)
-class TagRow:
-    """The tags of one row: `where` locates it, `benchmark` is "" if it names none."""
+class QuestionRow:
+    """A row about a question or a pair: `where` locates it, `benchmark` is "" if it names none."""
 
     where: str
     id: str
     benchmark: str
+
+
+@dataclass(frozen=True, slots=True)
+class TagRow(QuestionRow):
+    """The tags of one row."""
+
     tags: Mapping[str, tuple[str, ...]]
 
 
@@ -74,23 +80,33 @@ class OwnTags:
 
         `items_of`: the items by benchmark. Rows of a `known` benchmark that is not among them are left out.
         """
-        names = {benchmark: _names(items) for benchmark, items in items_of.items()}
-        for row in self.rows:
-            if row.benchmark and row.benchmark not in names:
-                if row.benchmark in known:
-                    continue
-                raise UsageError(f"--tags: {row.where}: no benchmark '{row.benchmark}'")
-            holders = [name for name in names if row.benchmark in ("", name) and row.id in names[name]]
-            if not holders:
-                raise UsageError(
-                    f"--tags: {row.where}: no question or pair of {row.benchmark or ', '.join(names)} has the id "
-                    f"{of_data(repr(row.id))}"
-                )
-            if len(holders) > 1:
-                raise UsageError(
-                    f"--tags: {row.where}: {', '.join(holders)} have the id {of_data(repr(row.id))}; add a column "
-                    "benchmark"
-                )
+        check_ids("--tags", self.rows, items_of, known)
+
+
+def check_ids(
+    option: str, rows: Iterable[QuestionRow], items_of: Mapping[str, Sequence[Item]], known: Iterable[str]
+) -> None:
+    """UsageError for an id that no question or pair of the benchmarks has, or that several benchmarks have.
+
+    `option` names the file. `items_of` and `known` are as in `OwnTags.check`.
+    """
+    names = {benchmark: _names(items) for benchmark, items in items_of.items()}
+    for row in rows:
+        if row.benchmark and row.benchmark not in names:
+            if row.benchmark in known:
+                continue
+            raise UsageError(f"{option}: {row.where}: no benchmark '{row.benchmark}'")
+        holders = [name for name in names if row.benchmark in ("", name) and row.id in names[name]]
+        if not holders:
+            raise UsageError(
+                f"{option}: {row.where}: no question or pair of {row.benchmark or ', '.join(names)} has the id "
+                f"{of_data(repr(row.id))}"
+            )
+        if len(holders) > 1:
+            raise UsageError(
+                f"{option}: {row.where}: {', '.join(holders)} have the id {of_data(repr(row.id))}; add a column "
+                "benchmark"
+            )
 
 
 def _tagged(item: Item, rows_of: Mapping[str, Sequence[TagRow]]) -> Item:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from medvqa import metrics
-from medvqa.items import OUTCOMES, TECHNIQUES, DataError, Result, UsageError
+from medvqa.items import OUTCOMES, TECHNIQUES, DataError, Result, UsageError, replace
 from medvqa.protocols import rotation
+from medvqa.protocols.question_forms import offered
 from medvqa.records.run_folder import RESULTS
 from medvqa.report.bundle.pictures import address
 from medvqa.view.run_index import IndexRow, RunIndex
@@ -113,7 +114,8 @@ def _page(index: RunIndex, query: ItemQuery) -> ItemPage:
     rest = f"where {where} order by {order} limit ? offset ?"
     places = index.places(rest, [*values, query.count, query.start])
     results = index.results(place for place in places if place.length <= LONGEST_LINE)
-    rows = [_unshown(place) if place.length > LONGEST_LINE else _row(place, next(results)) for place in places]
+    perturb = index.run.protocol.perturb
+    rows = [_unshown(place) if place.length > LONGEST_LINE else _row(place, next(results), perturb) for place in places]
     matching, total = index.number(where, values), sum(count.number for count in index.counts())
     return ItemPage([row for row in rows if row is not None], matching, total, index.version)
 
@@ -141,8 +143,8 @@ def _condition(query: ItemQuery) -> tuple[str, list[str]]:
     return " and ".join(clauses), values
 
 
-def _row(place: IndexRow, result: Result | None) -> ItemRow | None:
-    return None if result is None else item_row(place.row, result)
+def _row(place: IndexRow, result: Result | None, perturb: str) -> ItemRow | None:
+    return None if result is None else item_row(place.row, replace(result, item=offered(result.item, perturb)))
 
 
 def _unshown(place: IndexRow) -> ItemRow:

@@ -49,6 +49,8 @@ def sent(image: Image) -> Image:
         return image
     known = {part.name: getattr(image, part.name) for part in fields(Image)}
     known |= {"path": "", "cell": None}
+    # It is changed where it is read.
+    image = replace(image, alteration=None)
     drawn = bool(image.medical_kind)
     if drawn:
         # The picture is the view already.

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import PureWindowsPath
 
 from medvqa.benchmarks.recorded import RecordedFile
+from medvqa.protocols import question_forms
 from medvqa.protocols.protocol import Protocol
 from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, RecordedSession, RunRecord
 from medvqa.report.build import Report
@@ -205,6 +206,7 @@ def _protocol(protocol: Protocol) -> list[Fact]:
     orders = "every cyclic order" if protocol.rotations is None else f"{protocol.rotations} cyclic orders"
     return [
         Fact("Reasoning", REASONING["explain" if protocol.explain else protocol.reasoning]),
+        Fact("Form of questions", question_forms.described(protocol.perturb)),
         Fact("Offered", 'the answer "Cannot be determined"' if protocol.abstain else ""),
         Fact("Confidence", "asked for, in percent, in the last line of the reply" if protocol.confidence else ""),
         Fact("Answers to a question", combined[protocol.combine] if protocol.samples is not None else ""),

@@ -16,6 +16,7 @@ from medvqa.comparing import Study
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Measure, QuestionKey, Result, Variant
 from medvqa.metrics.confident import ranking_of
 from medvqa.protocols import rotation
+from medvqa.protocols.question_forms import offered
 from medvqa.report.build import PROMPT, Part, prompt_of
 from medvqa.report.bundle import questions
 from medvqa.report.bundle.columns import MOST, TypedArrays
@@ -175,7 +176,8 @@ class Packing:
         """
         # The letters of a response are those of the options as shown.
         shown = rotation.result_shown(result)
-        as_asked = shown.item is result.item
+        asked = self._items[question][1]
+        as_asked = (shown.item.options, shown.item.answers) == (asked.options, asked.answers)
         answer, score, place = shown.answer, shown.score, len(self._verdicts.bits)
         values = {
             "question": question,
@@ -386,6 +388,7 @@ def of_study(study: Study, benchmarks: Mapping[str, Benchmark], pictures: Pictur
     counted, own = {name: ScoreTerms(benchmarks[name]) for name in names}, _own_techniques(study)
     for question, run, result in rows:
         name = result.item.benchmark
+        result = replace(result, item=offered(result.item, study.sides[run].run.protocol.perturb))
         packing.add(question, result, counted[name], run=run, technique=own.get((run, name), ""))
     packed = packing.packed()
     for place, scale in enumerate(study.scales):

@@ -1,0 +1,296 @@
+"""Artefacts of CT, MRI and ultrasound as MedFM-Robust defines them, and a left-right flip.
+
+Source: arXiv 2605.19027 and its code, https://github.com/vfdv52/MedFM-Robust-. Formulas and parameters are those of its
+study of vision-language models (VLM/generate_perturbation.py) if it has the artefact, else those of its study of
+segmentation (Segmentation/segmentation_generate_perb_all_V10_adpative_efficient.py) before calibration by SSIM. Three
+things are ours. Lengths in pixels hold for pictures whose shorter side has SIDE pixels, and scale with others. Random
+numbers are the same at all levels. Their last step, which stretches each picture to black and white, is left out:
+it would undo part of a change.
+
+All act on 8-bit pictures. An artefact of a scanner arises before the window is chosen, so values that the window has
+cut off stay lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from medvqa.perturbing import PixelChange
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
+    Floats = NDArray[np.floating]
+
+SIDE = 512
+"""The shorter side in pixels of the pictures for which lengths are given: that of most CT slices."""
+CT = ("ct", "cta", "cbct", "computed")
+MRI = ("mri", "mr", "mra", "cmr", "magnetic")
+ULTRASOUND = ("ultrasound", "us", "sonography", "ultrasonography", "echocardiography")
+XRAY = ("x_ray", "xray", "radiography", "dr")
+
+
+def streak(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
+    """Add 3 to 7 bright, blurred lines; `strength` is their height as a share of the picture's range."""
+    import numpy as np
+    from PIL import Image, ImageDraw
+    from scipy.ndimage import gaussian_filter
+
+    height, width = _reference_shape(pixels)
+    canvas = Image.new("L", (width, height))
+    for _ in range(random.integers(3, 8)):
+        angle = random.uniform(0, np.pi)
+        x, y = random.integers(width // 4, 3 * width // 4), random.integers(height // 4, 3 * height // 4)
+        half = random.integers(width // 2, width) / 2
+        across, down = half * np.cos(angle), half * np.sin(angle)
+        line = [(int(x - across), int(y - down)), (int(x + across), int(y + down))]
+        ImageDraw.Draw(canvas).line(line, fill=1, width=_STREAK_WIDTH)
+    lines = gaussian_filter(np.asarray(canvas, np.float32), _STREAK_BLUR)
+    added = strength * _resized(lines, pixels.shape)[..., None]
+    low, high = _ends(pixels)
+    return _kept(pixels + added * (high - low), pixels)
+
+
+_STREAK_WIDTH = 3
+"""Pillow's width that draws as many pixels as OpenCV's thickness of 2."""
+_STREAK_BLUR = 3
+"""Standard deviation of the blur in pixels."""
+
+
+def shade(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
+    """Darken towards the lower edge, by the share `strength` there."""
+    import numpy as np
+
+    falling = 1 - strength * np.linspace(0, 1, len(pixels), dtype=np.float32)
+    return _kept(pixels * falling[:, None, None], pixels)
+
+
+def window(pixels: Pixels, shift: float, random: np.random.Generator) -> Pixels:
+    """Narrow the window by `shift` / 2 of the picture's range, and move its centre by up to `shift` of it."""
+    low, high = _ends(pixels)
+    spread = high - low
+    if not spread:
+        return pixels.copy()
+    width = spread * (1 - shift / 2)
+    start = (low + high) / 2 + random.uniform(-1, 1) * shift * spread - width / 2
+    return _kept((pixels - start) / width * spread + low, pixels)
+
+
+def add_quantum_noise(pixels: Pixels, factor: float, random: np.random.Generator) -> Pixels:
+    """Add grey noise with a standard deviation of `factor` times the square root of brightness + 1.
+
+    MedFM-Robust calls it photon starvation, without its streaks, and has a tenth of our factors: 8 bits do not show it.
+    """
+    import numpy as np
+
+    noise = random.standard_normal((*pixels.shape[:2], 1), np.float32)
+    return _kept(pixels + factor * np.sqrt(pixels + np.float32(1)) * noise, pixels)
+
+
+def brighten_at_coil(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
+    """Brighten around a point in the middle of the picture, by the share `strength` there."""
+    import numpy as np
+
+    height, width = pixels.shape[:2]
+    x, y = width * random.uniform(0.3, 0.7), height * random.uniform(0.3, 0.7)
+    reach = 2 * (0.3 * min(height, width)) ** 2
+    across = np.exp(-((np.arange(width) - x) ** 2) / reach)
+    down = np.exp(-((np.arange(height) - y) ** 2) / reach)
+    bias = 1 + strength * np.outer(down, across).astype(np.float32)
+    return _kept(pixels * bias[..., None], pixels)
+
+
+def ghost(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
+    """Add the share `strength` of the picture, moved down by a tenth of its height; its end enters at the top."""
+    import numpy as np
+
+    moved = np.roll(pixels, int(len(pixels) * 0.1), axis=0)
+    return _kept(pixels + np.float32(strength) * moved, pixels)
+
+
+def move_in_scanner(pixels: Pixels, amount: tuple[float, float], random: np.random.Generator) -> Pixels:
+    """Shift lines of k-space as if the patient had moved sideways while they were read.
+
+    `amount`: the longest shift in pixels, and the share of lines that are shifted. The lines of the lowest frequencies
+    are spared. As in the published code, frequencies of a line count from its end, so that a shift also turns the
+    phase by half a turn for each pixel.
+    """
+    import numpy as np
+    from scipy import fft
+    from scipy.ndimage import gaussian_filter
+
+    longest, share = amount
+    height, width = pixels.shape[:2]
+    spared = max(height // 20, 2)
+    first, last = height // 2 - spared // 2, height // 2 + spared // 2
+    lines = random.permutation(np.array([*range(first), *range(last, height)], int))
+    shifts = random.uniform(-1, 1, len(lines))
+    # The first lines of the order move: those of a level move at all higher ones.
+    count = min(int(height * share), len(lines))
+    moved = np.zeros(height)
+    moved[lines[:count]] = shifts[:count] * longest * min(height, width) / SIDE
+    moved = gaussian_filter(moved, 0.5)
+    moved[np.abs(moved) <= 0.01] = 0
+    turns = np.exp(-2j * np.pi * np.outer(moved, np.fft.fftfreq(width))).astype(np.complex64)
+
+    def moved_channel(channel: Floats) -> Floats:
+        k_space = fft.fftshift(fft.fft2(channel)) * turns
+        seen = np.abs(fft.ifft2(fft.ifftshift(k_space)))
+        spread = np.ptp(seen)
+        return channel if spread <= 1e-8 else (seen - seen.min()) / spread * np.ptp(channel) + channel.min()
+
+    return _by_channel(pixels, moved_channel)
+
+
+def shadow(pixels: Pixels, attenuation: float, random: np.random.Generator) -> Pixels:
+    """Darken a column below a point, as bone and stones do; `attenuation`: the share that is lost in its depth."""
+    import numpy as np
+
+    height, width = pixels.shape[:2]
+    if min(height, width) < 4:
+        return pixels.copy()
+    top = int(random.integers(height // 4, height // 2))
+    centre = int(random.integers(width // 4, 3 * width // 4))
+    depth = np.arange(height - top)[:, None] / (height - top)
+    breadth = (int(width * (0.08 + attenuation * 0.15)) * (1 + 0.3 * depth)).astype(int)
+    left, right = np.maximum(0, centre - breadth // 2), np.minimum(width, centre + breadth // 2)
+    edge = breadth // 6 + 1
+    x = np.arange(width)
+    inside = np.clip((x - left + edge) / edge, 0, 1) * np.clip((right + edge - x) / edge, 0, 1)
+    factor = np.ones((height, width, 1), np.float32)
+    factor[top:, :, 0] -= attenuation * (1 - np.exp(-3 * depth)) * inside
+    darkened: Pixels = np.rint(pixels * factor).astype(np.uint8)
+    return darkened
+
+
+def reverberate(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
+    """Add bright bands below one another at equal distances, each weaker than the one above.
+
+    `strength` is the first band's height, as a share of the brightness of the interface that echoes.
+    """
+    import numpy as np
+
+    height, width = _reference_shape(pixels)
+    interface = int(random.integers(height // 6, height // 3))
+    breadth = width // 2 + int(random.integers(0, width // 4))
+    centre = int(random.integers(width // 4, 3 * width // 4))
+    left, right = max(0, centre - breadth // 2), min(width, centre + breadth // 2)
+    apart = int(interface * 0.8) + int(strength * 20)
+    thickness = max(2, int(3 + strength * 8))
+    echoes = np.zeros(height, np.float32)
+    for number in range(max(3, int(3 + strength * 10))):
+        middle = interface + (number + 1) * apart
+        if middle >= height - thickness:
+            break
+        rows = np.arange(middle - thickness // 2, middle + thickness // 2 + 1)
+        echoes[rows] += (0.6 - 0.15 * strength) ** number * np.exp(-(((rows - middle) / (thickness / 3)) ** 2) / 2)
+    edge = (right - left) // 10 + 1
+    x = np.arange(width)
+    # Beyond its ends, a band fades within `edge` pixels; the one on the right begins at `right` itself.
+    beyond = np.where(x < left, left - x, np.where(x >= right, x - right, 0))
+    sides = np.where((x >= left - edge) & (x < right + edge), np.exp(-((beyond / (edge / 2)) ** 2) / 2), 0)
+    bands = _resized(np.outer(echoes, sides).astype(np.float32), pixels.shape)
+    scale = min(pixels.shape[:2]) / SIDE
+    row = pixels[int(interface * scale), int(left * scale) : max(int(right * scale), int(left * scale) + 1)]
+    return _kept(pixels + strength * bands[..., None] * row.mean(axis=0, dtype=np.float32), pixels)
+
+
+def flip(pixels: Pixels, parameters: object, random: np.random.Generator) -> Pixels:
+    """Exchange left and right."""
+    import numpy as np
+
+    return np.ascontiguousarray(pixels[:, ::-1])
+
+
+def _ends(pixels: Pixels) -> tuple[float, float]:
+    return float(pixels.min()), float(pixels.max())
+
+
+def _kept(changed: Floats, pixels: Pixels) -> Pixels:
+    """Round to 8 bits, within the range of the unchanged picture."""
+    import numpy as np
+
+    low, high = _ends(pixels)
+    rounded: Pixels = np.rint(np.clip(changed, low, high)).astype(np.uint8)
+    return rounded
+
+
+def _reference_shape(pixels: Pixels) -> tuple[int, int]:
+    """Return height and width of the picture if its shorter side had SIDE pixels."""
+    height, width = pixels.shape[:2]
+    return round(height * SIDE / min(height, width)), round(width * SIDE / min(height, width))
+
+
+def _resized(field: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Return a smooth field at height and width of a picture."""
+    import numpy as np
+    from PIL import Image
+
+    if field.shape == shape[:2]:
+        return field
+    return np.asarray(Image.fromarray(field).resize((shape[1], shape[0]), Image.Resampling.BILINEAR))
+
+
+def _by_channel(pixels: Pixels, change: Callable[[Floats], Floats]) -> Pixels:
+    """Change each channel; of a grey picture one, for all three."""
+    import numpy as np
+
+    is_grey = bool((pixels == pixels[..., :1]).all())
+    channels = [change(pixels[..., c].astype(np.float32)) for c in range(1 if is_grey else 3)]
+    return _kept(np.stack(channels * (3 // len(channels)), axis=-1), pixels)
+
+
+CHANGES: tuple[PixelChange, ...] = (
+    PixelChange(
+        *("ct_metal", "MedFM-Robust", "CT metal streaks", streak),
+        {"": (0.10, 0.18, 0.28, 0.40, 0.55)},
+        CT,
+    ),
+    PixelChange(
+        *("ct_beam_hardening", "MedFM-Robust", "CT beam hardening", shade),
+        {"": (0.08, 0.15, 0.22, 0.32, 0.45)},
+        CT,
+    ),
+    PixelChange(
+        *("window_level", "MedFM-Robust", "wrong window", window),
+        {"": (0.10, 0.20, 0.30, 0.40, 0.50)},
+        (*CT, *XRAY),
+    ),
+    PixelChange(
+        "ct_low_dose",
+        "ours",
+        "CT low dose",
+        add_quantum_noise,
+        {"": (0.3, 0.6, 0.9, 1.2, 1.5)},
+        CT,
+    ),
+    PixelChange(
+        *("mri_motion", "MedFM-Robust", "MRI motion", move_in_scanner),
+        {"": ((2.0, 0.15), (5.0, 0.30), (10.0, 0.45), (18.0, 0.60), (30.0, 0.80))},
+        MRI,
+    ),
+    PixelChange(
+        *("mri_bias_field", "MedFM-Robust", "MRI bias field", brighten_at_coil),
+        {"": (0.30, 0.50, 0.70, 0.85, 0.95)},
+        MRI,
+    ),
+    PixelChange(
+        *("mri_ghosting", "MedFM-Robust", "MRI ghosting", ghost),
+        {"": (0.10, 0.20, 0.35, 0.50, 0.70)},
+        MRI,
+    ),
+    PixelChange(
+        *("us_shadow", "MedFM-Robust", "ultrasound shadow", shadow),
+        {"": (0.30, 0.45, 0.55, 0.70, 0.85)},
+        ULTRASOUND,
+    ),
+    PixelChange(
+        *("us_reverberation", "MedFM-Robust", "ultrasound reverberation", reverberate),
+        {"": (0.12, 0.18, 0.25, 0.35, 0.45)},
+        ULTRASOUND,
+    ),
+    PixelChange("flip", "ours", "left-right flip, which may change answers about sides", flip, {}),
+)

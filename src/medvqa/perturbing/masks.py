@@ -1,0 +1,122 @@
+"""Hide regions of a picture, or as much of it elsewhere.
+
+The place elsewhere has the size and shape of the regions, and meets none of them. The question's seed draws CANDIDATES
+places; the one is taken whose brightness has the mean and the standard deviation nearest to the regions'. It is the
+same for all fills, so that runs are paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from medvqa.perturbing import Box, PixelChange, regions
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
+
+CANDIDATES = 200
+
+
+def _mean(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator) -> Pixels:
+    import numpy as np
+
+    filled: Pixels = np.broadcast_to(np.rint(pixels.mean(axis=(0, 1))).astype(np.uint8), pixels.shape)
+    return filled
+
+
+def _blurred(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator) -> Pixels:
+    """Blur with a standard deviation of a quarter of the longest side of a box: light and dark stay, shapes do not."""
+    import numpy as np
+    from PIL import Image, ImageFilter
+
+    radius = max(max(width, height) for _, _, width, height in boxes) / 4
+    return np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(radius)))
+
+
+def _noise(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator) -> Pixels:
+    """Draw pixels of the picture with replacement."""
+    drawn: Pixels = pixels.reshape(-1, 3)[random.integers(0, pixels[..., 0].size, pixels.shape[:2])]
+    return drawn
+
+
+def _black(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator) -> Pixels:
+    import numpy as np
+
+    return np.zeros_like(pixels)
+
+
+FILLS: Mapping[str, Callable[[Pixels, Sequence[Box], np.random.Generator], Pixels]] = {
+    "mean": _mean,
+    "blur": _blurred,
+    "noise": _noise,
+    "black": _black,
+}
+"""What stands in the place of hidden pixels."""
+DEFAULT_FILL = "mean"
+MASKS = {"mask_region": "region hidden", "mask_elsewhere": "as large a place elsewhere hidden"}
+"""The masks, and what they do in a few words."""
+
+
+def masked(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator, *, mask: str, fill: str) -> Pixels:
+    """Return the picture with its regions hidden, or a place elsewhere.
+
+    Raises ValueError if the boxes are not in the picture, or if it has no place elsewhere.
+    """
+    height, width = pixels.shape[:2]
+    if not boxes or not regions.are_inside(boxes, (width, height)):
+        raise ValueError(f"its region is not within its {width} x {height} pixels")
+    hidden = elsewhere(pixels, boxes, random) if mask == "mask_elsewhere" else boxes
+    if not hidden:
+        raise ValueError("it has no place of the region's size elsewhere")
+    filled = FILLS[fill](pixels, boxes, random)
+    changed = pixels.copy()
+    for left, top, across, down in hidden:
+        where = slice(top, top + down), slice(left, left + across)
+        changed[where] = filled[where]
+    return changed
+
+
+CHANGES = tuple(
+    PixelChange(f"{mask}:{fill}", "ours", f"{words} ({fill})", partial(masked, mask=mask, fill=fill), {})
+    for mask, words in MASKS.items()
+    for fill in FILLS
+)
+"""Each mask with each fill."""
+
+
+def elsewhere(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator) -> tuple[Box, ...]:
+    """Return the boxes, moved together to the place that is most like theirs; () if there is no place."""
+    import numpy as np
+
+    free = regions.free_moves(boxes, (pixels.shape[1], pixels.shape[0]))
+    if not free.any():
+        return ()
+    drawn = random.integers(0, free.size, 50 * CANDIDATES)
+    places = drawn[free.ravel()[drawn]][:CANDIDATES]
+    if len(places) < CANDIDATES:
+        # Few moves are free, so that a list of all is short.
+        places = random.permutation(np.flatnonzero(free))[:CANDIDATES]
+    rows, columns = np.divmod(places, free.shape[1])
+    start = regions.corner(boxes)
+    moves = np.stack([columns - start[0], rows - start[1]], axis=1)
+    grey = pixels.mean(axis=2)
+    sums = [np.pad(values, ((1, 0), (1, 0))).cumsum(0).cumsum(1) for values in (grey, grey**2)]
+
+    def spread(shifts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return mean and standard deviation under the boxes after each shift."""
+        count, totals = 0, np.zeros((2, len(shifts)))
+        for left, top, width, height in boxes:
+            x, y = left + shifts[:, 0], top + shifts[:, 1]
+            count += width * height
+            totals += [s[y + height, x + width] - s[y, x + width] - s[y + height, x] + s[y, x] for s in sums]
+        mean, square = totals / count
+        return np.stack([mean, np.sqrt(np.maximum(square - mean**2, 0))])
+
+    far = np.hypot(*(spread(moves) - spread(np.zeros((1, 2), np.int64))))
+    right, down = map(int, moves[int(np.argmin(far))])
+    return tuple((left + right, top + down, width, height) for left, top, width, height in boxes)

@@ -1,0 +1,358 @@
+"""The changes of MedMNIST-C, written anew from their definitions, with its parameters by data set and level.
+
+Source: https://arxiv.org/abs/2406.17536, and the package medmnistc 0.1.0 (corruptions/). Its pictures have 224 x 224
+pixels: parameters in pixels grow with the shorter side of a picture (`pixels.scale_of`). Noise is of single pixels in a
+picture of any size. Other things than published, as its own assets are its own: the outlines of `stain_deposit` and the
+font of `characters`.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medvqa.perturbing import PixelChange
+from medvqa.perturbing.pixels import blurred, correlated, in_bands, scale_of, to_pixels, with_pillow
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from medvqa.perturbing.pixels import Pixels, Values
+
+GREY = frozenset(
+    {
+        *("tissuemnist", "octmnist", "breastmnist", "chestmnist", "pneumoniamnist"),
+        *("organamnist", "organcmnist", "organsmnist"),
+    }
+)
+"""Sets of grey pictures: a picture that was grey is made grey again after its change."""
+
+MARGIN = 10
+"""Least distance of blots and texts from the borders, in pixels of a picture of 224."""
+MARKS, TEXTS, LETTERS, BUBBLES = 5, 6, 10, 25
+"""The most of them at any level: numbers are drawn for all, so that each level has the same as the one below."""
+
+
+def _gaussian_noise(pixels: Pixels, spread: float, random: np.random.Generator) -> Pixels:
+    def noisy(band: Pixels) -> Pixels:
+        noise = random.standard_normal(band.shape, dtype="float32")
+        noise *= 255 * spread
+        noise += band
+        return to_pixels(noise)
+
+    return in_bands(pixels, noisy)
+
+
+def _speckle_noise(pixels: Pixels, spread: float, random: np.random.Generator) -> Pixels:
+    def noisy(band: Pixels) -> Pixels:
+        noise = random.standard_normal(band.shape, dtype="float32")
+        noise *= spread
+        noise += 1
+        noise *= band
+        return to_pixels(noise)
+
+    return in_bands(pixels, noisy)
+
+
+def _shot_noise(pixels: Pixels, photons: float, random: np.random.Generator) -> Pixels:
+    """`photons`: the mean number of a white pixel."""
+    import numpy as np
+
+    def noisy(band: Pixels) -> Pixels:
+        counts = random.poisson(band * (photons / 255)).astype(np.float32)
+        counts *= 255 / photons
+        return to_pixels(counts)
+
+    return in_bands(pixels, noisy)
+
+
+def _impulse_noise(pixels: Pixels, share: float, random: np.random.Generator) -> Pixels:
+    """`share`: of the values of all channels, half of which become white and half black."""
+
+    def noisy(band: Pixels) -> Pixels:
+        hit, white = random.random(band.shape) <= share, random.random(band.shape) <= 0.5
+        changed = band.copy()
+        changed[hit & white], changed[hit & ~white] = 255, 0
+        return changed
+
+    return in_bands(pixels, noisy)
+
+
+def _jpeg_compression(pixels: Pixels, quality: int, random: np.random.Generator) -> Pixels:
+    import PIL.Image
+
+    def compressed(picture: PIL.Image.Image) -> PIL.Image.Image:
+        file = io.BytesIO()
+        picture.save(file, "JPEG", quality=quality)
+        return PIL.Image.open(file, formats=("JPEG",))
+
+    return with_pillow(pixels, compressed)
+
+
+def _pixelate(pixels: Pixels, share: float, random: np.random.Generator) -> Pixels:
+    """`share`: the blocks along the shorter side, as a share of 224; none are smaller than a pixel."""
+    import PIL.Image
+
+    height, width = pixels.shape[:2]
+    share = min(1, share / scale_of(pixels))
+    small = max(1, int(width * share)), max(1, int(height * share))
+    box = PIL.Image.Resampling.BOX
+    return with_pillow(pixels, lambda picture: picture.resize(small, box).resize((width, height), box))
+
+
+def _gaussian_blur(pixels: Pixels, size: int, random: np.random.Generator) -> Pixels:
+    """`size`: of the kernel, whose standard deviation is 0.15 size + 0.35."""
+    import numpy as np
+    from scipy import ndimage
+
+    def blur(pixels: Pixels, scale: float) -> Values:
+        sigma, radius = (0.15 * size + 0.35) * scale, round((size - 1) / 2 * scale)
+        weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
+        weights /= weights.sum()
+        values = pixels.astype(np.float32)
+        for axis in (0, 1):
+            values = ndimage.correlate1d(values, weights, axis, mode="mirror")
+        return np.rint(values)
+
+    return blurred(pixels, blur)
+
+
+def _defocus_blur(pixels: Pixels, disc: tuple[float, float], random: np.random.Generator) -> Pixels:
+    """`disc`: its radius, and the standard deviation in pixels that its edge is softened by."""
+    import numpy as np
+    from scipy import ndimage
+
+    def blur(pixels: Pixels, scale: float) -> Values:
+        radius, alias = (value * scale for value in disc)
+        # The edge is softened within 3 x 3 pixels, of large discs 5 x 5.
+        softened = round((1 if disc[0] <= 8 else 2) * max(1, scale))
+        reach = math.ceil(radius) + softened
+        along = np.arange(-reach, reach + 1)
+        kernel = (along[:, None] ** 2 + along**2 <= radius**2).astype(np.float32)
+        weights = np.exp(-0.5 * (np.arange(-softened, softened + 1) / alias) ** 2)
+        for axis in (0, 1):
+            kernel = ndimage.correlate1d(kernel, weights, axis, mode="constant")
+        values = correlated(pixels, kernel / kernel.sum(), "reflect")
+        # Single precision must not turn an even area into one that is a grey level darker.
+        values += 0.01
+        return values
+
+    return blurred(pixels, blur)
+
+
+def _motion_blur(pixels: Pixels, motion: tuple[float, float], random: np.random.Generator) -> Pixels:
+    """`motion`: radius and standard deviation of ImageMagick's MotionBlurImage, in a direction of -45 to 45 degrees.
+
+    Its weights are half of a normal density, at whole pixels along a line from the pixel.
+    https://github.com/ImageMagick/ImageMagick6/blob/6.9.11-60/magick/effect.c (MotionBlurImageChannel)
+    """
+    import numpy as np
+
+    angle = math.radians(random.random() * 90 - 45)
+
+    def blur(pixels: Pixels, scale: float) -> Values:
+        radius, sigma = (value * scale for value in motion)
+        steps = np.arange(2 * math.ceil(radius) + 1)
+        weights = np.exp(-0.5 * (steps / sigma) ** 2)
+        right, down = (np.ceil(steps * part - 0.5).astype(int) for part in (math.cos(angle), math.sin(angle)))
+        reach = len(steps)
+        kernel = np.zeros((2 * reach + 1, 2 * reach + 1), np.float32)
+        np.add.at(kernel, (reach + down, reach + right), weights / weights.sum())
+        return np.rint(correlated(pixels, kernel, "edge"))
+
+    return blurred(pixels, blur)
+
+
+def _zoom_blur(pixels: Pixels, zooms: tuple[float, int], random: np.random.Generator) -> Pixels:
+    """`zooms`: the step between enlargements, which begin with 1, and their number."""
+    import numpy as np
+    import PIL.Image
+
+    def blur(pixels: Pixels, scale: float) -> Values:
+        picture = PIL.Image.fromarray(pixels)
+        total = 2 * pixels.astype(np.float32)
+        for number in range(1, zooms[1]):
+            boxes = [_middle(side, 1 + number * zooms[0]) for side in picture.size]
+            box = (boxes[0][0], boxes[1][0], boxes[0][1], boxes[1][1])
+            total += np.asarray(picture.resize(picture.size, PIL.Image.Resampling.BILINEAR, box=box))
+        total /= zooms[1] + 1
+        total += 0.01
+        return total
+
+    return blurred(pixels, blur)
+
+
+def _middle(side: int, zoom: float) -> tuple[float, float]:
+    """Return the part of a side that is enlarged to the whole: both ends of the part are pixels of the result."""
+    cut = math.ceil(side / zoom)
+    enlarged = round(cut * zoom)
+    step = (cut - 1) / max(1, enlarged - 1)
+    start = (side - cut) // 2 + (enlarged - side) // 2 * step + (1 - step) / 2
+    return max(0.0, start), min(float(side), start + side * step)
+
+
+def _brightness(pixels: Pixels, factor: float, random: np.random.Generator) -> Pixels:
+    from PIL import ImageEnhance
+
+    return with_pillow(pixels, lambda picture: ImageEnhance.Brightness(picture).enhance(factor))
+
+
+def _contrast(pixels: Pixels, factor: float, random: np.random.Generator) -> Pixels:
+    """`factor`: of the distance from the picture's mean grey."""
+    from PIL import ImageEnhance
+
+    return with_pillow(pixels, lambda picture: ImageEnhance.Contrast(picture).enhance(factor))
+
+
+def _gamma_correction(pixels: Pixels, gamma: float, random: np.random.Generator) -> Pixels:
+    table = [int(255.999 * (value / 255) ** gamma) for value in range(256)]
+    return with_pillow(pixels, lambda picture: picture.point(table * 3))
+
+
+def _saturate(pixels: Pixels, more: float, random: np.random.Generator) -> Pixels:
+    """`more`: what is added to the saturation of each pixel, from 0 to 1. Grey has the hue of red."""
+    import numpy as np
+
+    def saturated(band: Pixels) -> Pixels:
+        values = band.astype(np.float32)
+        largest = values.max(axis=2, keepdims=True)
+        spread = largest - values.min(axis=2, keepdims=True)
+        # How far each channel lies below the largest: 0 to 1.
+        below = np.divide(largest - values, spread, out=np.zeros_like(values), where=spread > 0)
+        below[spread[..., 0] == 0] = (0, 1, 1)
+        saturation = np.divide(spread, largest, out=np.zeros_like(spread), where=largest > 0)
+        np.minimum(saturation + more, 1, out=saturation)
+        return to_pixels(largest * (1 - saturation * below) + 0.01)
+
+    return in_bands(pixels, saturated)
+
+
+def _between(draw: float, low: int, high: int) -> int:
+    """Return a whole number from low to high, both included, for a number drawn from 0 to 1."""
+    return low + int(draw * (max(low, high) - low + 1))
+
+
+def _stain_deposit(pixels: Pixels, marks: tuple[int, int], random: np.random.Generator) -> Pixels:
+    """`marks`: the most black blots, and the size of each in pixels."""
+    import numpy as np
+
+    scale, (height, width) = scale_of(pixels), pixels.shape[:2]
+    size, margin = max(1, round(marks[1] * scale)), round(MARGIN * scale)
+    draws = random.random((1 + MARKS, 10))
+    changed = pixels.copy()
+    along = (np.arange(size) + 0.5) * 2 / size - 1
+    across = along[:, None]
+    angles, distances = np.arctan2(across, along), np.hypot(across, along)
+    for left, top, *waves in draws[1 : 1 + _between(draws[0, 0], 1, marks[0])]:
+        x = _between(left, margin, width - size - margin)
+        y = _between(top, margin, height - size - margin)
+        edge = 0.8 + sum(
+            0.1 * waves[n] * np.cos((n + 2) * angles + 2 * math.pi * waves[n + 4]) for n in range(len(waves) // 2)
+        )
+        window = changed[y : y + size, x : x + size]
+        window[(distances <= edge)[: window.shape[0], : window.shape[1]]] = 0
+    return changed
+
+
+def _bubble(pixels: Pixels, bubbles: tuple[int, int], random: np.random.Generator) -> Pixels:
+    """`bubbles`: their largest radius in pixels, and their largest number. They are white and let the picture through.
+
+    A later one stands before the earlier ones; each has a brighter border of 2 pixels.
+    """
+    import PIL.Image
+    from PIL import ImageDraw
+
+    scale, (height, width) = scale_of(pixels), pixels.shape[:2]
+    draws = random.random(1 + 3 * BUBBLES)
+    border, white = max(1, round(2 * scale)), PIL.Image.new("L", (width, height), 0)
+    canvas = ImageDraw.Draw(white)
+    for number in range(_between(draws[0], 7, bubbles[1])):
+        of_radius, left, top = draws[1 + 3 * number : 4 + 3 * number]
+        radius = round(_between(of_radius, 3, bubbles[0]) * scale)
+        x, y = _between(left, radius, width - radius), _between(top, radius, height - radius)
+        for reach, fill in ((radius + border, 130), (radius, 100)):
+            canvas.ellipse((x - reach, y - reach, x + reach, y + reach), fill=fill)
+
+    def shown(picture: PIL.Image.Image) -> PIL.Image.Image:
+        return PIL.Image.composite(PIL.Image.new("RGB", picture.size, "white"), picture, white)
+
+    return with_pillow(pixels, shown)
+
+
+def _black_corner(pixels: Pixels, factor: float, random: np.random.Generator) -> Pixels:
+    """`factor`: the radius of the disc that stays, by half of the shorter side."""
+    import numpy as np
+
+    height, width = pixels.shape[:2]
+    x, y = width // 2, height // 2
+    radius = int(min(x, y, width - x, height - y) * factor)
+    outside = (np.arange(height) - y)[:, None] ** 2 + (np.arange(width) - x) ** 2 > radius**2
+    changed = pixels.copy()
+    changed[outside] = 0
+    return changed
+
+
+def _characters(pixels: Pixels, texts: tuple[int, int, float], random: np.random.Generator) -> Pixels:
+    """`texts`: the largest number of texts, of their letters, and their size by that of OpenCV's font, 21 pixels."""
+    import PIL.Image
+    from PIL import ImageDraw, ImageFont
+
+    scale, (height, width) = scale_of(pixels), pixels.shape[:2]
+    most, longest, largest = texts
+    margin, draws = round(MARGIN * scale), random.random((1 + TEXTS, 7 + LETTERS))
+
+    def written(picture: PIL.Image.Image) -> PIL.Image.Image:
+        canvas = ImageDraw.Draw(picture)
+        for row in draws[1 : 1 + _between(draws[0, 0], 1, most)]:
+            letters = _between(row[0], 3, longest)
+            text = "".join(chr(ord("a") + int(26 * draw)) for draw in row[7 : 7 + letters])
+            # A capital of Pillow's font has 0.7 of its size.
+            size = _between(row[1], 14, int(largest * 100)) / 100 * 21 * scale / 0.7
+            x = _between(row[2], margin, width - round(8 * letters * scale))
+            y = _between(row[3], margin, height - margin)
+            colour = (int(256 * row[4]), int(256 * row[5]), int(256 * row[6]))
+            canvas.text((x, y), text, fill=colour, font=ImageFont.load_default(max(size, 1)), anchor="ls")
+        return picture
+
+    return with_pillow(pixels, written)
+
+
+_APPLY: Mapping[str, Callable[[Pixels, Any, np.random.Generator], Pixels]] = {
+    "gaussian_noise": _gaussian_noise,
+    "speckle_noise": _speckle_noise,
+    "impulse_noise": _impulse_noise,
+    "shot_noise": _shot_noise,
+    "jpeg_compression": _jpeg_compression,
+    "pixelate": _pixelate,
+    "defocus_blur": _defocus_blur,
+    "motion_blur": _motion_blur,
+    "zoom_blur": _zoom_blur,
+    "gaussian_blur": _gaussian_blur,
+    "brightness_up": _brightness,
+    "brightness_down": _brightness,
+    "contrast_up": _contrast,
+    "contrast_down": _contrast,
+    "saturate": _saturate,
+    "gamma_corr_up": _gamma_correction,
+    "gamma_corr_down": _gamma_correction,
+    "stain_deposit": _stain_deposit,
+    "bubble": _bubble,
+    "black_corner": _black_corner,
+    "characters": _characters,
+}
+
+
+def read() -> tuple[PixelChange, ...]:
+    """Read the parameters of all changes."""
+    table = tomllib.loads(Path(__file__).with_name("medmnist_c.toml").read_text("utf-8"))
+    return tuple(_change(name, **fields) for name, fields in table.items())
+
+
+def _change(name: str, words: str, **levels: list[Any]) -> PixelChange:
+    """Return a change; a key of `levels` may name several sets."""
+    parameters = {one: tuple(of) for names, of in levels.items() for one in names.split()}
+    return PixelChange(name, "MedMNIST-C", words, _APPLY[name], parameters)

@@ -1,0 +1,193 @@
+"""Perturb the images of questions: read the names of changes, and choose parameters and random numbers for a question.
+
+A change is one of `perturbing.catalogue`. Its parameters are those of the MedMNIST-C data set of the question's
+modality (MODALITIES). Without one, they are those of the first set of GENERAL that has the change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from hashlib import blake2b
+
+from medvqa import printing
+from medvqa.decode import did_you_mean
+from medvqa.items import Image, Item, UsageError
+from medvqa.perturbing import DEFAULT_LEVEL, LEVELS, Alteration, PixelChange, catalogue, masks, regions
+from medvqa.protocols import question_forms
+
+DIMENSION = "modality"
+"""The tag that chooses parameters."""
+MODALITIES: Mapping[str, tuple[str, ...]] = {
+    "pathmnist": ("histopathology", "pathology", "histology"),
+    "bloodmnist": ("microscopy", "microscopy_images", "cytology", "hematology"),
+    "dermamnist": ("dermoscopy", "dermatoscopy", "dermatology", "clinical_photograph", "photograph"),
+    "retinamnist": ("fundus_photography", "fundus", "retinal_photography"),
+    "octmnist": ("oct", "oct_optical_coherence_tomography", "optical_coherence_tomography"),
+    "breastmnist": ("ultrasound", "us", "sonography"),
+    "chestmnist": ("x_ray", "xray", "cr", "dx", "xr", "rx", "radiograph", "radiography", "chest_x_ray"),
+    "organamnist": ("ct", "cta", "ct_computed_tomography", "computed_tomography"),
+}
+"""Data sets of MedMNIST-C -> the slugs of the modality that they are taken for. The choice is ours."""
+GENERAL = ("chestmnist", "dermamnist", "pathmnist")
+"""Where no modality chooses, the first of these sets that has the change. The choice is ours."""
+_BY_SLUG = {slug: name for name, slugs in MODALITIES.items() for slug in slugs}
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePerturbation:
+    """A change of images as --perturb names it; `of`: the set of its parameters if one was typed."""
+
+    name: str
+    level: int
+    of: str = ""
+
+    @property
+    def text(self) -> str:
+        """The value of --perturb that names it: "gaussian_noise:3"."""
+        return (f"{self.of}/" if self.of else "") + self.name + (f":{self.level}" if self.level else "")
+
+    @property
+    def words(self) -> str:
+        """The change for people: "Gaussian noise, level 3"."""
+        return catalogue.in_words(self.name, self.level, self.of)
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether it hides a region, or a place elsewhere."""
+        return self.name.partition(":")[0] in masks.MASKS
+
+    @property
+    def change(self) -> PixelChange:
+        """Its definition."""
+        return catalogue.changes()[self.name]
+
+
+def parse(typed: str) -> ImagePerturbation:
+    """Read [SET/]NAME[:LEVEL] of a change of images, or MASK[:FILL] (UsageError)."""
+    option = f"--perturb={printing.line(typed)}"
+    changes = catalogue.changes()
+    typed = f"{typed}:{masks.DEFAULT_FILL}" if typed in masks.MASKS else typed
+    if typed in changes and not changes[typed].parameters:
+        return ImagePerturbation(typed, 0)
+    before, slash, rest = typed.rpartition("/")
+    name, colon, level = rest.partition(":")
+    if name not in changes:
+        listed = ", ".join(changes), ", ".join(question_forms.NAMES)
+        near = did_you_mean(name, [*changes, *question_forms.NAMES])
+        meant = near[near.index(". Did you mean") :] if ". Did you mean" in near else ""
+        raise UsageError(f"{option}: no such change. Of images: {listed[0]}. Of questions: {listed[1]}{meant}")
+    change = changes[name]
+    if slash and before not in change.parameters:
+        sets = ", ".join(filter(None, change.parameters)) or "it has one alone: leave the set out"
+        raise UsageError(f"{option}: '{printing.line(before)}' is no set of parameters of {name}; there are: {sets}")
+    if not change.parameters:
+        raise UsageError(f"{option}: {name} has no levels; type --perturb={name}")
+    if colon and not re.fullmatch(f"[1-{LEVELS}]", level):
+        raise UsageError(f"{option}: levels are 1 to {LEVELS}; type --perturb={name}:{DEFAULT_LEVEL}")
+    return ImagePerturbation(name, int(level or DEFAULT_LEVEL), before)
+
+
+@lru_cache(maxsize=64)
+def of(perturb: str) -> ImagePerturbation | None:
+    """Return the change of images that `Protocol.perturb` names; None if there is none, or one of questions."""
+    name = perturb.rpartition("/")[2].partition(":")[0]
+    # A form of questions may name a file.
+    is_of_images = not {name, perturb}.isdisjoint(catalogue.changes()) and not question_forms.is_form(perturb)
+    return parse(perturb) if is_of_images else None
+
+
+def in_words(perturb: str) -> str:
+    """Return `Protocol.perturb` in a few words for people."""
+    found = of(perturb)
+    return found.words if found is not None else question_forms.label(perturb) or perturb
+
+
+@cache
+def _general(name: str) -> str:
+    """Return the set of a change where no modality chooses one; "" if it has one alone."""
+    sets = catalogue.changes()[name].parameters
+    return next((one for one in (*GENERAL, *sets) if one in sets), "")
+
+
+def set_of(item: Item, perturbation: ImagePerturbation) -> tuple[str, str]:
+    """Return the set of parameters for a question, and why: "typed", a modality, or "" for the general set."""
+    if perturbation.of:
+        return perturbation.of, "typed"
+    for slug in item.tags.get(DIMENSION, ()):
+        if (name := _BY_SLUG.get(slug)) in perturbation.change.parameters and name is not None:
+            return name, slug
+    return _general(perturbation.name), ""
+
+
+def altered(images: Iterable[Image], item: Item, perturb: str) -> tuple[Image, ...]:
+    """Return the images of a question as `Protocol.perturb` changes them; as they are if it changes none.
+
+    The random numbers follow from benchmark, item id and the image's place in the question. They are the same at all
+    levels, and for all changes.
+    """
+    perturbation = of(perturb) if perturb else None
+    if perturbation is None:
+        return tuple(images)
+    if perturbation.is_mask:
+        first, *others = images
+        change = Alteration(perturbation.name, seed=_seed(item, 0), boxes=regions.boxes_of(item.extra))
+        return replace(first, alteration=change), *others
+    name, _ = set_of(item, perturbation)
+    return tuple(
+        replace(image, alteration=Alteration(perturbation.name, perturbation.level, name, _seed(item, place)))
+        for place, image in enumerate(images)
+    )
+
+
+def can_change(item: Item, perturb: str) -> bool:
+    """Return whether `Protocol.perturb` is for a question; runs ask no others.
+
+    A mask is for questions whose first image has a region, and a place elsewhere of its size. An artefact of a modality
+    is for questions of that modality, and for those that name none. ValueError if a region is wrong, or leaves its
+    image.
+    """
+    perturbation = of(perturb)
+    if perturbation is None:
+        return True
+    if not perturbation.is_mask:
+        told, wanted = item.tags.get(DIMENSION, ()), perturbation.change.modalities
+        return not (told and wanted) or any(f"_{word}_" in f"_{slug}_" for slug in told for word in wanted)
+    boxes = regions.boxes_of(item.extra)
+    # The size of an image without a file is not known; its question ends as an error.
+    if not (boxes and item.images) or (size := item.images[0].blanked().size) is None:
+        return bool(boxes and item.images)
+    if not regions.are_inside(boxes, size):
+        raise ValueError(f"its region {boxes[0]} leaves its image of {size[0]} x {size[1]} pixels: {regions.EXPECTED}")
+    return regions.has_place(boxes, size)
+
+
+def _seed(item: Item, place: int) -> int:
+    text = "\0".join([item.benchmark, item.id, str(place)])
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest())
+
+
+def parameters_used(items: Iterable[Item], perturb: str) -> str:
+    """Return how many questions got which set of parameters: "MedMNIST-C's chestmnist: 120 (x_ray)"; "" without a set.
+
+    Questions without an image are counted too: nothing of them is changed.
+    """
+    perturbation = of(perturb)
+    if perturbation is None:
+        return ""
+    counts: Counter[tuple[str, str]] = Counter()
+    bare = 0
+    for item in items:
+        if item.images:
+            counts[set_of(item, perturbation)] += 1
+        else:
+            bare += 1
+    source = perturbation.change.source
+    told = [
+        f"{source}'s {name}: {number:,} ({why or 'general set, our choice'})" if name else f"{source}: {number:,}"
+        for (name, why), number in sorted(counts.items())
+    ]
+    return "; ".join([*told, *([f"without an image, unchanged: {bare:,}"] if bare else [])])

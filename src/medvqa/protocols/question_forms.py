@@ -1,0 +1,342 @@
+"""Ask questions in another form: misspelt, paraphrased, behind a false or an irrelevant sentence, without an option.
+
+A form changes the question, or the text of one option, before a prompt is made of the item; letters and key stay. It
+depends on the question alone, so that every process makes the same one, and each level holds the changes of the levels
+below it. A question that a form cannot change is not asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b, sha256
+from math import ceil
+from pathlib import Path
+
+from medvqa import tables
+from medvqa.decode import did_you_mean
+from medvqa.items import Item, Result, Technique, UsageError, replace
+from medvqa.perturbing import DEFAULT_LEVEL, LEVELS
+from medvqa.printing import line
+from medvqa.protocols.prompts import SHOWING
+from medvqa.tags import lexicon
+from medvqa.tags.own_tags import QuestionRow
+
+TYPOS, PARAPHRASE, PREMISE = "typos", "paraphrase", "false_premise"
+CONTEXT, NONE = "irrelevant_context", "none_of_the_above"
+NAMES: Mapping[str, str] = {
+    TYPOS: "typing errors",
+    PARAPHRASE: "paraphrased",
+    PREMISE: "false premise",
+    CONTEXT: "irrelevant context",
+    NONE: "none of the other answers",
+}
+"""The forms, with their names in titles."""
+NEEDS: Mapping[str, str] = {
+    TYPOS: "It needs words of four letters or more, in an alphabet with capital letters",
+    PARAPHRASE: "Its file names no question that is asked",
+    PREMISE: "Without a file, it needs tags such as modality or body_region; with one, rows for the questions that are "
+    "asked: --perturb=false_premise:FILE",
+    CONTEXT: "It needs a question",
+    NONE: "It needs single choice questions with one right option and without options such as 'all of the above', "
+    "asked by technique mc or gd",
+}
+"""What a question must have, for messages."""
+COLUMNS: Mapping[str, str] = {PARAPHRASE: "question", PREMISE: "premise"}
+"""The column of a form's file that holds its texts."""
+WRONG = "wrong"
+
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
+"""The share of words with a typing error, by level; of the words that may have one, and at least one word."""
+OTHER = "None of the other answers"
+"""As in Bedi 2025 (doi 10.1001/jamanetworkopen.2025.26021). Unlike "none of the above", it may be the first option."""
+PREMISES: Mapping[str, str] = {
+    "modality": "The imaging modality here is {}.",
+    "image_type": "The type of image here is {}.",
+    "body_region": "The body region shown here is {}.",
+    "body_system": "The body system shown here is {}.",
+    "organ": "The organ shown here is {}.",
+    "department": "The image was requested by this department: {}.",
+}
+"""False premises by the dimension of tags that they contradict; a question gets one of the first that it has."""
+NAMELESS = frozenset({"none", "n_a", "other", "others", "unknown"})
+"""Values of tags that no premise names."""
+SENTENCES = (
+    "The request was entered on a Tuesday.",
+    "The contact details were checked at the front desk.",
+    "The waiting room has new chairs.",
+    "The parking area of the building was full that morning.",
+    "The report will be filed under the usual reference number.",
+)
+"""Irrelevant context: the first sentences, as many as the level. None tells of a person, a place or a finding."""
+
+Premises = Mapping[str, Sequence[str]]
+"""The values of a benchmark's tags, for the dimensions of `PREMISES`."""
+
+_TOKEN = re.compile(r"<[^<>]*>|\S+")
+_WORD = re.compile(r"[^\w<>]*([^\W\d_]{4,})[^\w<>]*")
+_REFERS = re.compile(
+    r"(none|all|both|neither|any|either)( of)?( the| these| those| them)?( above| others?)?( options?| answers?)?[.]?"
+    r"|[A-Z] and [A-Z]",
+    re.IGNORECASE,
+)
+_DIGEST = re.compile(r"(.*)@([0-9a-f]{8})", re.DOTALL)
+_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+
+
+def _near(row: int, place: int) -> str:
+    """Return the letters around a key: beside it, and above and below, where rows are shifted by half a key."""
+    around = [(row, place - 1), (row, place + 1), (row - 1, place), (row - 1, place + 1)]
+    around += [(row + 1, place - 1), (row + 1, place)]
+    return "".join(_ROWS[r][p] for r, p in around if 0 <= r < len(_ROWS) and 0 <= p < len(_ROWS[r]))
+
+
+KEYBOARD = {letter: _near(row, place) for row, keys in enumerate(_ROWS) for place, letter in enumerate(keys)}
+"""The letters next to each letter on a QWERTY keyboard."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormText(QuestionRow):
+    """A row of a form's file: the text for one question, or for both questions of a pair."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form as `--perturb` names it.
+
+    `level`: 1 to LEVELS, 0 for a form without levels. `of`: "wrong", or the name of the form's file, and of the
+    paraphrase in it. `rows`: those of the file.
+    """
+
+    name: str
+    level: int = 0
+    of: str = ""
+    rows: tuple[FormText, ...] = ()
+
+    @cached_property
+    def canonical(self) -> str:
+        """The form with a digest of its sentences, such as "typos:3" or "paraphrase:file.csv@1f2e3d4c"."""
+        value = self.of or str(self.level or "")
+        digest = f"@{self._digest}" if self.name in (PARAPHRASE, PREMISE, CONTEXT) else ""
+        return f"{self.name}{':' if value else ''}{value}{digest}"
+
+    @property
+    def _digest(self) -> str:
+        texts = [f"{key} {value}" for key, value in PREMISES.items()] if self.name == PREMISE else [*SENTENCES]
+        rows = sorted((row.benchmark, row.id, row.text) for row in self.rows)
+        content = repr(rows or texts).encode(errors="surrogatepass")
+        return sha256(content).hexdigest()[:8]
+
+    @cached_property
+    def _texts(self) -> Mapping[tuple[str, str], str]:
+        return {(row.benchmark, row.id): row.text for row in self.rows}
+
+    def changes(self, item: Item, technique: Technique, tags: Premises) -> bool:
+        """Return whether the form changes a question asked by a technique; `tags` as in `formed`."""
+        if self.name == NONE:
+            return technique in SHOWING and offered(item, self.canonical) is not item
+        return self.formed(item, tags) is not item
+
+    def formed(self, item: Item, tags: Premises) -> Item:
+        """Return the item in this form, the item itself if the form cannot change it.
+
+        `tags`: the values of its benchmark (`premises_of`), from which a false premise is drawn.
+        """
+        if self.name == NONE:
+            return offered(item, self.canonical)
+        if self.name == TYPOS:
+            question = _misspelt(item, SHARES[self.level - 1])
+        elif self.name == CONTEXT:
+            question = " ".join((*SENTENCES[: self.level], item.question))
+        elif self.rows:
+            text = self._text(item)
+            question = item.question if text is None else text if self.name == PARAPHRASE else f"{text} {item.question}"
+        else:
+            question = _behind_premise(item, tags)
+        return item if question == item.question else replace(item, question=question)
+
+    def _text(self, item: Item) -> str | None:
+        ids = [item.id] if item.pair_id is None else [item.id, item.pair_id]
+        keys = [(benchmark, id) for id in ids for benchmark in (item.benchmark, "")]
+        return next((self._texts[key] for key in keys if key in self._texts), None)
+
+
+def is_form(typed: str) -> bool:
+    """Return whether a value of `--perturb`, typed or recorded, names a form of questions."""
+    return re.split("[:@]", typed, maxsplit=1)[0] in NAMES
+
+
+def parse(typed: str, folder: Path) -> Form:
+    """Return the form that `--perturb` names; its file is sought from `folder` (UsageError, DataError).
+
+    The form may be written as it is recorded, with a digest, which must then be that of its sentences.
+    """
+    shown = f"--perturb={line(typed)}"
+    stated = _DIGEST.fullmatch(typed)
+    name, given, value = (stated[1] if stated else typed).partition(":")
+    if name == PARAPHRASE or (name == PREMISE and given):
+        if not value:
+            raise UsageError(f"{shown}: name a table with the columns id and {COLUMNS[name]}: --perturb={name}:FILE")
+        form = _read(name, value, folder, shown)
+    elif name == NONE:
+        if value not in ("", WRONG):
+            raise UsageError(f"{shown}: {NONE} replaces the right option, and {NONE}:{WRONG} a wrong one")
+        form = Form(NONE, of=value)
+    elif name == PREMISE:
+        form = Form(PREMISE)
+    elif name in NAMES:
+        if given and value not in [str(level) for level in range(1, LEVELS + 1)]:
+            raise UsageError(f"{shown}: a level from 1 to {LEVELS}, such as {name}:{DEFAULT_LEVEL}")
+        form = Form(name, int(value or DEFAULT_LEVEL))
+    else:
+        raise UsageError(f"{shown}: no form of questions is called that{did_you_mean(name, NAMES)}")
+    if stated and not form.canonical.endswith(f"@{stated[2]}"):
+        raise UsageError(f"{shown}: its sentences are others now; leave out @{stated[2]}")
+    return form
+
+
+def _read(name: str, value: str, folder: Path, shown: str) -> Form:
+    """Read the table of a form. After the last #, `value` may name one of the paraphrases of its column `form`."""
+    file, wanted = value, ""
+    if not (folder / value).is_file():
+        file, _, wanted = value.rpartition("#") if "#" in value else (value, "", "")
+    path, column = folder / file, COLUMNS[name]
+    if not path.is_file():
+        raise UsageError(f"{shown}: no such file")
+    rows: dict[str, dict[tuple[str, str], FormText]] = {}
+    hint = f"; {name} reads a table (CSV, TSV, XLSX or JSON) with the columns id and {column}"
+    for row in tables.read(path, name=line(path.name), needed=[("id", column)], fold=True, hint=hint):
+        one = FormText(row.where, row.identifier("id"), row.text("benchmark").strip(), row.text(column).strip())
+        if not one.text:
+            raise row.error("blank", column)
+        if rows.setdefault(row.text("form").strip(), {}).setdefault((one.benchmark, one.id), one) is not one:
+            raise row.error("this id has a row already; a column form tells several texts of a question apart", "id")
+    if not rows:
+        raise UsageError(f"{shown}: the file has no rows{hint}")
+    if wanted not in rows and (wanted or len(rows) > 1):
+        named = ", ".join(f"{name}:{line(file)}#{line(form)}" for form in sorted(filter(None, rows)))
+        raise UsageError(f"{shown}: choose one of the file's forms: {named or 'it has none with a name'}")
+    chosen = rows[wanted] if wanted in rows else next(iter(rows.values()))
+    of = line(path.name) + (f"#{line(wanted)}" if wanted else "")
+    return Form(name, of=of, rows=tuple(chosen.values()))
+
+
+def label(perturb: str) -> str:
+    """Return a recorded form in few words for titles: "typing errors, level 3"; "" for a change of images."""
+    if not is_form(perturb):
+        return ""
+    name, _, value = perturb.partition("@")[0].partition(":")
+    if name == NONE:
+        return f"{NAMES[name]} for a {WRONG if value else 'right'} option"
+    return f"{NAMES[name]}{', level ' if value.isdecimal() else ': ' if value else ''}{value}"
+
+
+def described(perturb: str) -> str:
+    """Return a recorded form in a sentence for people; "" for a change of images."""
+    if not is_form(perturb):
+        return ""
+    name, _, value = perturb.partition("@")[0].partition(":")
+    share = f"{SHARES[int(value) - 1]:.0%}" if name == TYPOS else ""
+    told = {
+        TYPOS: f"a typing error in {share} of the longer words",
+        PARAPHRASE: f"in other words, from {value}",
+        PREMISE: f"behind a false statement, {f'from {value}' if value else 'drawn from the tags of other questions'}",
+        CONTEXT: f"behind {value} sentence{'s' * (value != '1')} that have nothing to do with it",
+        NONE: f"a {WRONG if value else 'right'} option replaced by '{OTHER}'",
+    }
+    return f"{told[name]}; questions that cannot be changed so are not asked"
+
+
+def as_offered(results: tuple[Result, ...], perturb: str) -> tuple[Result, ...]:
+    """Return recorded results with their items as `offered`, for people to read and for rules that read options."""
+    if perturb.partition(":")[0] != NONE:
+        return results
+    return tuple(replace(result, item=offered(result.item, perturb)) for result in results)
+
+
+def offered(item: Item, perturb: str) -> Item:
+    """Return the item with its options as `perturb` shows them; the question stays the data set's.
+
+    In a single choice with one right answer, the text of an option becomes `OTHER`: that of the right one, which
+    stays right, or that of a wrong one, drawn by the question. Questions with an option about other options, such as
+    "all of the above", stay as they are.
+    """
+    if perturb.partition(":")[0] != NONE or item.kind != "single_choice" or len(item.answers) != 1:
+        return item
+    wrong = [letter for letter in item.options if letter not in item.answers]
+    if not wrong or len(wrong) == len(item.options) or any(map(_REFERS.fullmatch, item.options.values())):
+        # The item itself is shown so already, or cannot be.
+        return item
+    letter = wrong[_draw(item, NONE) % len(wrong)] if perturb.endswith(f":{WRONG}") else item.answers[0]
+    return replace(item, options={**item.options, letter: OTHER})
+
+
+def premises_of(items: Iterable[Item]) -> Premises:
+    """Return the values from which false premises of one benchmark's questions are drawn."""
+    tags = [item.tags for item in items]
+    return {name: sorted({value for own in tags for value in own.get(name, ())}) for name in PREMISES}
+
+
+def _behind_premise(item: Item, tags: Premises) -> str:
+    """Put a premise before the question, by the first dimension of which the benchmark has unrelated values."""
+    for dimension, premise in PREMISES.items():
+        if own := item.tags.get(dimension):
+            related = set(lexicon.with_broader(dimension, own))
+            if others := [
+                value
+                for value in tags[dimension]
+                if value not in NAMELESS and related.isdisjoint(lexicon.with_broader(dimension, [value]))
+            ]:
+                value = others[_draw(item, PREMISE) % len(others)]
+                named = lexicon.display(dimension, value)
+                return f"{premise.format(named.replace('_', ' '))} {item.question}"
+    return item.question
+
+
+def _misspelt(item: Item, share: float) -> str:
+    """Return the question with a typing error in a share of its words: a key beside, a swap, a drop or a double.
+
+    Words have at least four letters, all but the first in lower case; so numbers, abbreviations, letters of options,
+    marks such as <image 1>, and scripts without letter case stay. So do a word after a number, which may be a unit, and
+    every first letter.
+    """
+    found: list[tuple[int, int]] = []
+    before = ""
+    for token in _TOKEN.finditer(item.question):
+        match = _WORD.fullmatch(token[0])
+        if match and not before[-1:].isdigit() and match[1][1:].islower() and all(map(_has_case, match[1])):
+            found.append((token.start() + match.start(1), token.start() + match.end(1)))
+        before = token[0]
+    chosen = sorted(range(len(found)), key=lambda word: _draw(item, TYPOS, "word", str(word)))
+    question = item.question
+    for word in sorted(chosen[: ceil(share * len(found))], reverse=True):
+        start, end = found[word]
+        question = question[:start] + _mistyped(question[start:end], _draw(item, TYPOS, str(word))) + question[end:]
+    return question
+
+
+def _has_case(letter: str) -> bool:
+    return letter.lower() != letter.upper()
+
+
+def _mistyped(word: str, number: int) -> str:
+    places = range(1, len(word))
+    ways = (
+        [word[:i] + key + word[i + 1 :] for i in places for key in KEYBOARD.get(word[i], "")],
+        [word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in places[:-1] if word[i] != word[i + 1]],
+        [word[:i] + word[i + 1 :] for i in places],
+        [word[:i] + word[i] + word[i:] for i in places],
+    )
+    possible = [way for way in ways if way]
+    way = possible[number % len(possible)]
+    return way[number // len(possible) % len(way)]
+
+
+def _draw(item: Item, *parts: str) -> int:
+    """Return a whole number of 64 bits that the question and `parts` determine."""
+    text = "\0".join((item.benchmark, item.id, *parts))
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "big")
