@@ -74,15 +74,16 @@ def found(study: Study, sides: Sequence[tuple[Floats, Floats]]) -> tuple[list[st
     """Return the estimates of the first model, the differences to the second, and the threshold."""
     group, (confidence, correct) = study.group, sides[0]
     areas = [st.areas(*side) for side in sides]
-    reached = st.risk_at(st.curve(confidence, correct), COVERAGE)
-    threshold = -np.inf if reached is None else reached[2]
+    coverage, _, thresholds = st.curve(confidence, correct)
+    reached = int((coverage <= COVERAGE + 1e-12).sum())
+    threshold = float(thresholds[reached - 1]) if reached else -np.inf
     given = confidence >= threshold
-    sure = [st.has_intervals(each, group) for _, each in sides]
+    sure = [st.have_intervals(each, group) for _, each in sides]
     own = [
-        *(st.estimated(each, group) if sure[0] else NONE for each in areas[0]),
+        *(st.averaged(each, group, share=True) if sure[0] else NONE for each in areas[0]),
         st.calibration(confidence, correct, group),
     ]
-    own.append(st.estimated(1 - correct[given], group[given]) if reached else NONE)
+    own.append(st.averaged(1 - correct[given], group[given], share=True) if reached else NONE)
     apart = [st.averaged(each, group) if all(sure) else NONE for each in areas[0] - areas[1]]
     apart.append(st.calibration_difference(*sides, group))
     return own, apart, threshold

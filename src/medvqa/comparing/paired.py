@@ -14,7 +14,7 @@ from medvqa.comparing.sides import Side
 from medvqa.figures import Figure, of_units
 from medvqa.items import FailedMetric, Result
 from medvqa.metrics import EVERYTHING, Tabled
-from medvqa.metrics.confident import ConfidencesCompared
+from medvqa.metrics.confident import ConfidenceQuality
 from medvqa.statistics import Comparison
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Paired:
     flips: tuple[Flip, ...]
     level: float
     difference: Difference | None = None
-    confidences: tuple[ConfidencesCompared, ...] = ()
+    confidences: tuple[ConfidenceQuality, ...] = ()
 
     @property
     def coverage(self) -> float:

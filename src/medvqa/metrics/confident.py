@@ -1,22 +1,22 @@
-"""Are the confidences of a run worth anything: do they rank its answers, are they probabilities, and two runs' beside.
+"""Are the confidences of a run worth anything: do they rank its answers, are they probabilities; two runs beside.
 
 Only answers with a confidence count. An answer that names no option (refused, abstained, unparsed), or whose confidence
-could not be read, has none: they are counted beside the numbers, and nothing takes their place.
+could not be read, has none: these are counted beside the numbers, and nothing takes their place.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from medvqa.items import INVALID_OUTCOMES, OUTCOMES, Metric, Outcome, Result
+from medvqa.items import INVALID_OUTCOMES, OUTCOMES, Outcome, Result
 from medvqa.metrics.confidences import Source, brier_score, confidence_of, log_loss
 from medvqa.metrics.frames import groups
 from medvqa.statistics import confidence as statistics
-from medvqa.statistics.confidence import Estimate
+from medvqa.statistics.confidence import AREAS, Curve, Estimate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,20 +24,17 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-AREAS = ("auroc", "aurc", "e_aurc", "augrc")
-"""The names of `statistics.AREAS` in files."""
-SQUARE, ROOT = "squared_calibration_error", "calibration_error"
-LOSSES: tuple[Metric, ...] = (brier_score, log_loss)
-CURVES = (*AREAS, SQUARE, ROOT)
+SQUARE, ROOT, RISK = "squared_calibration_error", "calibration_error", "risk_at_coverage"
+CURVES = (*AREAS, SQUARE, ROOT, RISK)
 """Measures of confidences that are no mean over units: they have no slices, and no gate."""
 COVERAGE = 0.8
-"""The share of answers for which the table tells the risk."""
+"""The share of answers for which RISK is the error rate: the largest reachable share up to it."""
 
 
 def ranking_of(result: Result) -> float | None:
     """Return what ranks the answers: the confidence, and for PS the chosen option's share of the likelihoods.
 
-    PS scores are likelihoods of texts, not probabilities of options: as shares they still have an order.
+    PS scores are likelihoods of texts, not probabilities of options: as shares they have an order alone.
     """
     return confidence_of(replace(result, technique="gd") if result.technique == "ps" else result)
 
@@ -46,18 +43,13 @@ def ranking_of(result: Result) -> float | None:
 class Rated:
     """The answers of one technique that have a confidence, in their order; arrays are (n,).
 
-    `correct`: the scores, from 0 to 1. `answers`: all answers. `unread`: answers without a readable confidence that
-    name an option, or have a score. `left_out`: answers without any, by outcome. `probability`: whether confidences are
-    probabilities, and no mere order.
+    `correct`: the scores, from 0 to 1. `probability`: whether confidences are probabilities, not a mere order.
     """
 
     results: Sequence[Result]
     confidence: Floats
     correct: Floats
     group: NDArray[np.intp]
-    answers: int
-    unread: int
-    left_out: Mapping[Outcome, int]
     probability: bool
 
     @classmethod
@@ -66,64 +58,45 @@ class Rated:
         import numpy as np
 
         found = [(result, value) for result in results if (value := ranking_of(result)) is not None]
-        none = (*INVALID_OUTCOMES, "unscored", "error")
-        left_out = Counter(result.score.outcome for result in results if result.score.outcome in none)
         kept = [result for result, _ in found]
-        return cls(
-            kept,
-            np.array([value for _, value in found], dtype=float),
-            np.array([result.score.value for result in kept], dtype=float),
-            groups(kept),
-            len(results),
-            len(results) - len(kept) - left_out.total(),
-            {name: left_out[name] for name in OUTCOMES if left_out[name]},
-            all(result.technique != "ps" for result in kept),
-        )
+        confidence = np.array([value for _, value in found], dtype=float)
+        correct = np.array([result.score.value for result in kept], dtype=float)
+        return cls(kept, confidence, correct, groups(kept), all(result.technique != "ps" for result in kept))
 
     @property
-    def areas(self) -> Floats:
-        """The contributions of each answer to AREAS, (4, n)."""
-        return statistics.areas(self.confidence, self.correct)
+    def curve(self) -> Curve:
+        """The risk at each reachable coverage."""
+        return statistics.curve(self.confidence, self.correct)
 
-    @property
-    def losses(self) -> Iterator[tuple[str, Floats]]:
-        """The terms of each answer of the measures that are means over answers; none for PS."""
-        import numpy as np
-
-        for metric in LOSSES if self.probability else ():
-            yield metric.name, np.array([metric.terms([result])[0] for result in self.results])
+    def risk(self, threshold: float) -> Estimate:
+        """Return the mean loss of the answers with this confidence or more; the threshold is taken as given."""
+        given = self.confidence >= threshold
+        return statistics.averaged(1 - self.correct[given], self.group[given], share=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceMeasure:
-    """A measure of confidences with its 95 % interval; None where undefined, or with too few groups."""
+    """A measure of confidences, or a difference of two runs, with its 95 % interval; None where undefined.
+
+    `coverage` and `threshold`: of RISK. `baseline` and `new`: the values of two runs.
+    """
 
     name: str
     value: float | None
     low: float | None
     high: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class RiskAtCoverage:
-    """The mean loss of the surest answers: the largest reachable share of answers up to the one asked for.
-
-    The interval takes the threshold as given.
-    """
-
-    coverage: float
-    risk: float
-    low: float | None
-    high: float | None
-    threshold: float
+    coverage: float | None = None
+    threshold: float | None = None
+    baseline: float | None = None
+    new: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceQuality:
-    """The measures of one technique's confidences from one source.
+    """The measures of one technique's confidences from one source, or those of two runs compared.
 
-    `n` answers of all `answers` have a confidence, in `groups` independent groups; `unread` and `left_out` as in
-    `Rated`. `risk`: at COVERAGE; None if the surest block is larger.
+    `n` of `answers` have a confidence (in both runs), in `groups` independent groups. `left_out`: answers that name no
+    option, or have no score, by outcome. The others have a confidence that could not be read.
     """
 
     benchmark: str
@@ -132,88 +105,53 @@ class ConfidenceQuality:
     n: int
     groups: int
     answers: int
-    unread: int
     left_out: Mapping[Outcome, int]
-    measures: tuple[ConfidenceMeasure, ...] = ()
-    risk: RiskAtCoverage | None = None
-    rated: Rated | None = field(default=None, repr=False, compare=False)
+    measures: tuple[ConfidenceMeasure, ...]
+    rated: Rated = field(repr=False, compare=False)
 
-    def __getitem__(self, name: str) -> ConfidenceMeasure:
-        """Return the measure of this name; KeyError if there is none."""
-        for measure in self.measures:
-            if measure.name == name:
-                return measure
-        raise KeyError(name)
+    @property
+    def unread(self) -> int:
+        """The number of answers whose confidence could not be read."""
+        return self.answers - self.n - sum(self.left_out.values())
+
+    @property
+    def by_name(self) -> dict[str, ConfidenceMeasure]:
+        """The measures by name."""
+        return {measure.name: measure for measure in self.measures}
 
 
 def quality(benchmark: str, source: Source, results: Sequence[Result]) -> ConfidenceQuality:
     """Return the measures of the confidences of one technique's results, one or more, whose order does not matter."""
-    rated = Rated.of(sorted(results, key=lambda result: result.key))
-    about = benchmark, results[0].technique, source, len(rated.results), len(set(rated.group.tolist()))
-    counts = *about, rated.answers, rated.unread, rated.left_out
-    if not rated.results:
-        return ConfidenceQuality(*counts, rated=rated)
-    areas = [statistics.estimated(each, rated.group) for each in rated.areas]
-    if not statistics.has_intervals(rated.correct, rated.group):
-        areas = [Estimate(each.value) for each in areas]
-    found = [
-        *zip(AREAS, areas, strict=True),
-        *(_calibrated(rated) if rated.probability else ()),
-        *((name, statistics.averaged(terms, rated.group)) for name, terms in rated.losses),
-    ]
-    measures = tuple(ConfidenceMeasure(name, each.value, each.low, each.high) for name, each in found)
-    return ConfidenceQuality(*counts, measures, _risk(rated), rated)
+    import numpy as np
 
-
-def _calibrated(rated: Rated) -> list[tuple[str, Estimate]]:
-    """Return the square, and its root: that of 0 if the square is below 0."""
-    square = statistics.calibration(rated.confidence, rated.correct, rated.group)
-    root = Estimate(*(None if v is None else sqrt(max(v, 0.0)) for v in (square.value, square.low, square.high)))
-    return [(SQUARE, square), (ROOT, root)]
-
-
-def _risk(rated: Rated) -> RiskAtCoverage | None:
-    reached = statistics.risk_at(statistics.curve(rated.confidence, rated.correct), COVERAGE)
-    if reached is None:
-        return None
-    coverage, risk, threshold = reached
-    given = rated.confidence >= threshold
-    found = statistics.estimated(1 - rated.correct[given], rated.group[given])
-    return RiskAtCoverage(coverage, risk, found.low, found.high, threshold)
-
-
-@dataclass(frozen=True, slots=True)
-class ConfidenceDifference:
-    """A measure of the confidences of two runs on the same answers, and new minus baseline with its 95 % interval."""
-
-    name: str
-    baseline: float | None
-    new: float | None
-    difference: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConfidencesCompared:
-    """The confidences of two runs from one source, over the `n` answers that have one in both, in `groups` groups.
-
-    `answers`: the answers that both runs have.
-    """
-
-    benchmark: str
-    technique: str
-    source: Source
-    n: int
-    groups: int
-    answers: int
-    measures: tuple[ConfidenceDifference, ...]
+    ordered = sorted(results, key=lambda result: result.key)
+    rated, measures = Rated.of(ordered), list[ConfidenceMeasure]()
+    about = rated.confidence, rated.correct
+    if rated.results:
+        sure = statistics.have_intervals(rated.correct, rated.group)
+        for name, terms in zip(AREAS, statistics.areas(*about), strict=True):
+            found = statistics.averaged(terms, rated.group, share=True)
+            measures.append(ConfidenceMeasure(name, *(found if sure else Estimate(found.value))))
+        coverage, _, threshold = rated.curve
+        if reached := int((coverage <= COVERAGE + 1e-12).sum()):
+            least = float(threshold[reached - 1])
+            measures.append(ConfidenceMeasure(RISK, *rated.risk(least), float(coverage[reached - 1]), least))
+    if rated.results and rated.probability:
+        square = statistics.calibration(*about, rated.group)
+        root = (None if end is None else sqrt(max(end, 0.0)) for end in square)
+        measures += [ConfidenceMeasure(SQUARE, *square), ConfidenceMeasure(ROOT, *root)]
+        for metric in (brier_score, log_loss):
+            terms = np.array([metric.terms([result])[0] for result in rated.results])
+            measures.append(ConfidenceMeasure(metric.name, *statistics.averaged(terms, rated.group)))
+    without = Counter(r.score.outcome for r in ordered if r.score.outcome in (*INVALID_OUTCOMES, "unscored", "error"))
+    left_out = {name: without[name] for name in OUTCOMES if without[name]}
+    return _quality(benchmark, source, rated, ordered, left_out, measures)
 
 
 def compared(
     benchmark: str, source: Source, new: Sequence[Result], baseline: Sequence[Result]
-) -> ConfidencesCompared | None:
-    """Return the paired differences of two runs; None if no answer has a confidence in both.
+) -> ConfidenceQuality | None:
+    """Return the paired differences of two runs, new minus baseline; None if no answer has a confidence in both.
 
     `new` and `baseline` are answers to the same questions, one by one. Groups are those of the new run's items.
     """
@@ -225,19 +163,27 @@ def compared(
     if not both:
         return None
     ours, theirs = (Rated.of(side) for side in zip(*both, strict=True))
-    measures, group = list[ConfidenceDifference](), ours.group
-
-    sure = all(statistics.has_intervals(each.correct, group) for each in (ours, theirs))
-
-    def add(name: str, one: Estimate, other: Estimate, apart: Estimate) -> None:
-        measures.append(ConfidenceDifference(name, other.value, one.value, apart.value, apart.low, apart.high))
-
-    for name, one, other in zip(AREAS, ours.areas, theirs.areas, strict=True):
-        values = [statistics.averaged(each, group) for each in (one, other, one - other)]
-        add(name, *(values if sure else [Estimate(each.value) for each in values]))
+    measures, group = list[ConfidenceMeasure](), ours.group
+    sides = [(each.confidence, each.correct) for each in (ours, theirs)]
+    sure = all(statistics.have_intervals(correct, group) for _, correct in sides)
+    for name, one, other in zip(AREAS, *(statistics.areas(*side) for side in sides), strict=True):
+        found, *values = (statistics.averaged(each, group) for each in (one - other, other, one))
+        apart = found if sure else Estimate(found.value)
+        measures.append(ConfidenceMeasure(name, *apart, None, None, *(each.value for each in values)))
     if ours.probability and theirs.probability:
-        sides = [(each.confidence, each.correct) for each in (ours, theirs)]
-        squares = [statistics.calibration(*side, group) for side in sides]
-        add(SQUARE, squares[0], squares[1], statistics.calibration_difference(sides[0], sides[1], group))
-    technique, groups_in_both = ours.results[0].technique, len(set(group.tolist()))
-    return ConfidencesCompared(benchmark, technique, source, len(both), groups_in_both, len(new), tuple(measures))
+        now, was = (statistics.calibration(*side, group).value for side in sides)
+        apart = statistics.calibration_difference(sides[0], sides[1], group)
+        measures.append(ConfidenceMeasure(SQUARE, *apart, None, None, was, now))
+    return _quality(benchmark, source, ours, new, {}, measures)
+
+
+def _quality(
+    benchmark: str,
+    source: Source,
+    rated: Rated,
+    results: Sequence[Result],
+    left_out: Mapping[Outcome, int],
+    measures: Sequence[ConfidenceMeasure],
+) -> ConfidenceQuality:
+    counts = len(rated.results), len(set(rated.group.tolist())), len(results)
+    return ConfidenceQuality(benchmark, results[0].technique, source, *counts, left_out, tuple(measures), rated)

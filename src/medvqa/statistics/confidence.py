@@ -1,37 +1,32 @@
 """Does a confidence rank right answers above wrong ones, and is it a probability? Curves, areas and calibration.
 
-`confidence`: (n,) any numbers for ranking, probabilities for calibration. `correct`: (n,) in [0, 1], 1 for a right
-answer; the loss is 1 - correct. Answers with equal confidences are one block: no threshold answers a part of it.
+`confidence`: (n,), any numbers for ranking, probabilities for calibration. `correct`: (n,) in [0, 1]; the loss is 1
+minus it. `group`: (n,), independent groups. Answers with equal confidences are one block: no threshold answers a part
+of it. With risk(x) the mean loss of the answers whose confidence is at least that of x:
 
-With c(x) the share of answers whose confidence is at least that of x, and risk(x) the mean loss of these answers:
+- AURC is the mean of risk(x): each answer counts with the risk at its own block's coverage, the plug-in of the
+  population's AURC (Zhou et al. 2024, arXiv 2410.15361). fd-shifts draws lines between blocks, a risk of no threshold.
+- E-AURC is AURC minus the least AURC of any confidence with these losses, that of ascending losses (Geifman et al.
+  2019, arXiv 1805.08206). Never below 0.
+- AUGRC is the area under the share of answers that are given and wrong (Traub et al. 2024, arXiv 2407.01032). The
+  trapezoid, as in fd-shifts, is exact: it is the mean of loss(x) times the share of answers below x and half of its
+  block. With error rate r it is r² / 2 + r (1 - r) (1 - AUROC).
+- AUROC: a right answer has a higher confidence than a wrong one; equal ones count half. `correct` and the loss are the
+  weights of an answer on either side.
 
-- AURC is the mean of risk(x) over the answers: every answer counts with the risk at its own block's coverage, the
-  plug-in of the population's AURC (Zhou et al. 2024, arXiv 2410.15361, section 3). fd-shifts draws lines between
-  blocks instead, a risk that no threshold has.
-- E-AURC is AURC minus the least AURC that any confidence could have with these losses, that of ascending losses
-  (Geifman, Uziel and El-Yaniv 2019, arXiv 1805.08206). Never below 0.
-- AUGRC is the area under the share of all answers that are given and wrong (Traub et al. 2024, arXiv 2407.01032). That
-  share is linear in the answers of a block, so the trapezoid, as in fd-shifts, is the mean over a block in any order:
-  AUGRC = mean of loss(x) times the share of answers below x, half of its block included. With error rate r it is
-  r² / 2 + r (1 - r) (1 - AUROC).
-- AUROC is the probability that a right answer has a higher confidence than a wrong one; equal ones count half (Hanley
-  and McNeil 1982). Of partial scores, `correct` and `loss` are the weights of an answer on either side.
+Each is, to first order, a mean of contributions of single answers, so intervals and paired differences are those of
+means over groups: for AUROC DeLong's with clusters (Obuchowski 1997, Biometrics 53:567).
 
-Each is, to first order, a mean of contributions of single answers (its value plus the influence of the answer), so
-intervals and paired differences over groups are those of means: for AUROC, DeLong's with clusters (Obuchowski 1997,
-Biometrics 53:567). `bench/confidence.py` simulates how often they cover.
-
-The calibration error is the L2 error over bins of equal mass, without its bias (Kumar, Liang and Ma 2019, arXiv
-1909.10155, section 4): the mean over bins of the squared mean gap, confidence - correct. Kumar's debiased estimator
-takes the sampling variance of each bin's mean off the square. Here the square is the mean product of the gaps of two
-answers of different groups, which is the same for independent answers with one confidence in each bin, and stays
-unbiased if confidences vary within a bin, or answers within a group are alike. It may be below 0. Gaps that cancel
-within a bin stay unseen: it is a lower bound of the error of the confidence itself.
+The calibration error is the debiased L2 error over bins of equal mass (Kumar, Liang and Ma 2019, arXiv 1909.10155): the
+mean over bins of the squared mean gap, confidence - correct, without its sampling variance. Here the square is the mean
+product of the gaps of two answers of different groups: the same for single answers with one confidence in each bin, and
+without bias if confidences vary within a bin or answers within a group are alike. It may be below 0. Gaps that cancel
+within a bin are not seen. `bench/confidence.py` simulates how often all intervals cover.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import isnan, nan, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,36 +35,32 @@ from medvqa.statistics.influence import UnitTable, ratios
 from medvqa.statistics.intervals import intervals, student
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
     Groups = NDArray[np.intp]
+    Run = tuple[Floats, Floats]
 
-BINS = 10
-"""Most bins of equal mass of the calibration error and of the reliability diagram."""
-GROUPS_OF_BIN = 10
-"""Independent groups for each bin: of fewer groups, there are fewer bins."""
+BINS, GROUPS_OF_BIN = 10, 10
+"""Most bins, and groups for each bin: of fewer than 100 groups there are fewer bins."""
 LEAST_GROUPS = 15
 """Fewest groups with an interval: with 10, that of the calibration error holds the truth in 90 % of runs."""
 LEAST_DEVIATING = 10
 """Fewest groups with a wrong answer, and with a right one, for intervals of areas: with 4, they hold it in 85 %."""
-AREAS = ("AUROC", "AURC", "E-AURC", "AUGRC")
+AREAS = ("auroc", "aurc", "e_aurc", "augrc")
 """The rows of `areas`."""
 
 
 class Curve(NamedTuple):
-    """The reachable coverages, ascending, with the selective risk and the threshold of each; (blocks,) each."""
+    """The reachable coverages, ascending, with the risk and the threshold of each; (blocks,) each."""
 
     coverage: Floats
     risk: Floats
     threshold: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A value or a difference with its 95 % interval; None where undefined."""
 
     value: float | None
@@ -78,8 +69,7 @@ class Estimate:
 
 
 class _Blocks(NamedTuple):
-    """Answers by blocks of equal confidence, ascending: the block of each answer, (n,), and by block, (blocks,), its
-    confidence, its answers, and the answers and the loss of it and all higher ones."""
+    """The block of each answer, (n,); and of each block its confidence, its answers, those from it upwards, their loss."""
 
     place: Groups
     confidence: Floats
@@ -92,22 +82,12 @@ def _blocks(confidence: Floats, loss: Floats) -> _Blocks:
     import numpy as np
 
     values, place, size = np.unique(confidence, return_inverse=True, return_counts=True)
-    of_block = np.bincount(place, loss, len(values))
-    above = (np.cumsum(each[::-1])[::-1] for each in (size.astype(float), of_block))
-    return _Blocks(place, values, size.astype(float), *above)
-
-
-def risk_at(found: Curve, coverage: float) -> tuple[float, float, float] | None:
-    """Return the largest reachable coverage up to this one, its risk and its threshold; None if there is none."""
-    reached = int((found.coverage <= coverage + 1e-12).sum())
-    if not reached:
-        return None
-    coverage, risk, threshold = (float(each[reached - 1]) for each in found)
-    return coverage, risk, threshold
+    terms = size.astype(float), np.bincount(place, loss, len(values))
+    return _Blocks(place, values, terms[0], *(np.cumsum(each[::-1])[::-1] for each in terms))
 
 
 def curve(confidence: Floats, correct: Floats) -> Curve:
-    """Return the selective risk, the mean loss of the answers that are given, at each reachable coverage."""
+    """Return the mean loss of the answers that are given at each reachable coverage."""
     found = _blocks(confidence, 1 - correct)
     risk = found.lost / found.answered
     return Curve((found.answered / len(correct))[::-1], risk[::-1], found.confidence[::-1])
@@ -123,31 +103,27 @@ def areas(confidence: Floats, correct: Floats) -> Floats:
     loss, n = 1 - correct, len(correct)
     found = _blocks(confidence, loss)
     place, right = found.place, np.bincount(found.place, correct, len(found.size))
-    wrong = found.size - right
-    lost, risk = wrong.sum(), found.lost / found.answered
-    # The answers, right or wrong, above and below each block, half of the block included.
-    middle = [np.cumsum(each) - each / 2 for each in (found.size, right, wrong)]
-    below, right_below, wrong_below = (each[place] for each in middle)
-    roc = np.full(n, nan)
+    wrong, risk = found.size - right, found.lost / found.answered
+    # The answers, the right and the wrong ones below each block, with half of the block.
+    below, right_below, wrong_below = ((np.cumsum(each) - each / 2)[place] for each in (found.size, right, wrong))
+    lost, roc = float(wrong.sum()), np.full(n, nan)
     if 0 < lost < n:
         area = float(correct @ wrong_below) / (lost * (n - lost))
         of_right, of_wrong = wrong_below / lost - area, (n - lost - right_below) / (n - lost) - area
         roc = area + n * (correct * of_right / (n - lost) + loss * of_wrong / lost)
-    # The derivative of each risk by the loss and the presence of an answer, summed over the blocks that it is in.
-    weight, drop = (np.cumsum(found.size * each / found.answered)[place] for each in (np.ones_like(risk), risk))
-    curve_area = risk[place] + loss * weight - drop
-    augrc = float(loss @ below) / n**2
+    # The derivative of each risk by the loss and by the presence of an answer, summed over the blocks that it is in.
+    weight, drop = (np.cumsum(found.size * each / found.answered)[place] for each in (1.0, risk))
+    aurc = risk[place] + loss * weight - drop
     # An answer counts by its own loss, and by the losses above it that it lets count more.
-    general = loss * below / n + (found.lost - wrong / 2)[place] / n - augrc
-    return np.stack([roc, curve_area, curve_area - _least(loss), general])
+    augrc = loss * below / n + (found.lost - wrong / 2)[place] / n - float(loss @ below) / n**2
+    return np.stack([roc, aurc, aurc - _least(loss), augrc])
 
 
 def _least(loss: Floats) -> Floats:
     """Return the contributions, (n,), to the least AURC of these losses: the mean over k of the k smallest's mean."""
     import numpy as np
 
-    n, (values, place) = len(loss), np.unique(loss, return_inverse=True)
-    ranked = np.sort(loss)
+    n, (values, place), ranked = len(loss), np.unique(loss, return_inverse=True), np.sort(loss)
     share = np.searchsorted(ranked, values[:-1], side="right") / n
     # The influence of a rank statistic with the weights -log(rank / n) (Serfling 1980, section 8.2.4).
     steps = np.diff(values) * -np.log(share)
@@ -155,31 +131,20 @@ def _least(loss: Floats) -> Floats:
     return float((np.cumsum(ranked) / np.arange(1, n + 1)).mean()) + float(share @ steps) - above
 
 
-def has_intervals(correct: Floats, group: Groups) -> bool:
+def have_intervals(correct: Floats, group: Groups) -> bool:
     """Whether areas have intervals: enough groups have a wrong answer, and enough a right one."""
     import numpy as np
 
     return all(len(np.unique(group[some > 0])) >= LEAST_DEVIATING for some in (correct, 1 - correct))
 
 
-def estimated(contributions: Floats, group: Groups) -> Estimate:
-    """Return the mean of contributions, (n,), to a share, with Wilson's interval over groups, as for every share."""
-    return _estimate(contributions, group, share=True)
-
-
-def averaged(contributions: Floats, group: Groups) -> Estimate:
-    """Return the mean of contributions, (n,), or of their differences between two runs, with Student's interval."""
-    return _estimate(contributions, group, share=False)
-
-
-def _estimate(contributions: Floats, group: Groups, *, share: bool) -> Estimate:
+def averaged(contributions: Floats, group: Groups, *, share: bool = False) -> Estimate:
+    """Return the mean of contributions, (n,), with Student's interval over groups; of a `share`, with Wilson's."""
     import numpy as np
 
     value = float(contributions.mean()) if len(contributions) else nan
-    if isnan(value):
-        return Estimate(None)
-    if len(np.unique(group)) < LEAST_GROUPS:
-        return Estimate(value)
+    if isnan(value) or len(np.unique(group)) < LEAST_GROUPS:
+        return Estimate(None if isnan(value) else value)
     rows = np.arange(len(group))
     found = clustered(ratios(UnitTable(contributions, np.ones(len(rows)), rows, group, np.zeros_like(rows))))
     low, high = (float(end[0]) for end in (intervals(found, binary=False) if share else student(found)))
@@ -188,7 +153,7 @@ def _estimate(contributions: Floats, group: Groups, *, share: bool) -> Estimate:
 
 
 def binned(confidence: Floats, groups: int) -> Groups:
-    """Return the bin of each answer, (n,): at most BINS of equal mass, with GROUPS_OF_BIN independent `groups` each.
+    """Return the bin of each answer, (n,): bins of equal mass, GROUPS_OF_BIN of the independent `groups` in each.
 
     Equal confidences stay in one bin. A rest of less than half a bin joins the last one.
     """
@@ -205,8 +170,7 @@ def binned(confidence: Floats, groups: int) -> Groups:
 
 
 class _Gaps(NamedTuple):
-    """The gaps, confidence - correct, of one run: the share and the mean gap of each bin, (bins,), the errors of these
-    means by group, (groups, bins), and the unbiased mean square, NaN if one group fills a bin."""
+    """Of each bin the share and the mean gap, (bins,), and its error by group, (groups, bins); the mean square."""
 
     share: Floats
     mean: Floats
@@ -215,6 +179,7 @@ class _Gaps(NamedTuple):
 
 
 def _gaps(confidence: Floats, correct: Floats, group: Groups) -> _Gaps:
+    """Return the gaps of a run; the square is NaN if one group fills a bin."""
     import numpy as np
 
     codes, place = np.unique(group, return_inverse=True)
@@ -232,34 +197,28 @@ def _gaps(confidence: Floats, correct: Floats, group: Groups) -> _Gaps:
 def calibration(confidence: Floats, correct: Floats, group: Groups) -> Estimate:
     """Return the unbiased square of the calibration error, which may be below 0, with its interval over groups.
 
-    The mean gaps of the bins are taken as normal, with their covariance over groups, so their mean square is a sum of
-    squares. It is taken as a noncentral chi-square with the same variance: that of calibrated confidences, plus 4 times
-    the true square times the variance in the direction of the gaps. The interval inverts it; its ends are 0 or more. A
-    bootstrap fails where confidences are calibrated, since the square has no linear part there.
+    The mean gaps are taken as normal, and their mean square as a noncentral chi-square with its variance: that of
+    calibrated confidences, plus 4 times the true square times the variance in the direction of the gaps. The interval
+    inverts it; its ends are 0 or more. A bootstrap fails if confidences are calibrated: the square has no linear part.
     """
     found = _gaps(confidence, correct, group)
     if isnan(found.square):
         return Estimate(None)
     flat, slope = _spread([found])
-    mean_square = float(found.share @ found.mean**2)
     if len(found.error) < LEAST_GROUPS or not (flat > 0 and slope > 0):
         return Estimate(found.square)
-    scale = slope / mean_square
-    df = flat / (2 * scale**2)
-    low = _noncentrality(found.square / scale + df, df, 0.975)
-    # A square below 0 gets the upper end of 0: an interval that shrinks to nothing would claim too much.
-    return Estimate(found.square, scale * low, scale * _noncentrality(max(found.square / scale, 0.0) + df, df, 0.025))
+    scale = slope / float(found.share @ found.mean**2)
+    df, square = flat / (2 * scale**2), found.square / scale
+    # A square below 0 has the upper end of 0: an interval that shrinks to nothing would claim too much.
+    low, high = _shift(square + df, df, 0.975), _shift(max(square, 0.0) + df, df, 0.025)
+    return Estimate(found.square, scale * low, scale * high)
 
 
-def _noncentrality(value: float, df: float, below: float) -> float:
+def _shift(value: float, df: float, below: float) -> float:
     """Return the noncentrality at which a chi-square is below the value with this probability; 0 if none is."""
     from scipy.special import chdtr, chndtrinc
 
     return 0.0 if value <= 0 or chdtr(df, value) <= below else float(chndtrinc(value, df, below))
-
-
-Run = tuple["Floats", "Floats"]
-"""The `confidence` and `correct` of a run."""
 
 
 def calibration_difference(new: Run, baseline: Run, group: Groups) -> Estimate:
@@ -268,10 +227,8 @@ def calibration_difference(new: Run, baseline: Run, group: Groups) -> Estimate:
 
     one, other = (_gaps(*run, group) for run in (new, baseline))
     value = one.square - other.square
-    if isnan(value):
-        return Estimate(None)
-    if len(one.error) < LEAST_GROUPS:
-        return Estimate(value)
+    if isnan(value) or len(one.error) < LEAST_GROUPS:
+        return Estimate(None if isnan(value) else value)
     flat, slope = _spread([one, other._replace(share=-other.share)])
     half = float(stdtrit(len(one.error) - 1, 0.975)) * sqrt(max(4 * slope - flat, flat, 0.0))
     return Estimate(value, value - half, value + half)
