@@ -69,7 +69,7 @@ class Estimate(NamedTuple):
 
 
 class _Blocks(NamedTuple):
-    """The block of each answer, (n,); and of each block its confidence, its answers, those from it upwards, their loss."""
+    """The block of each answer, (n,); of each block, upwards: confidence, answers, then answers and loss from it on."""
 
     place: Groups
     confidence: Floats

@@ -90,8 +90,8 @@ def _bins(rated: Rated) -> list[PlotPoint]:
         size, right = int(inside.sum()), math.fsum(rated.correct[inside])
         sure, value = math.fsum(rated.confidence[inside]) / size, right / size
         bounds = (defined(min(low[k], value)), defined(max(high[k], value))) if judged[k] else (None, None)
-        counts = size, "answers", right, int(shares.units[k]), int(shares.groups[k])
-        correct = Figure(value, *bounds, *counts)
+        counts = int(shares.units[k]), int(shares.groups[k])
+        correct = Figure(value, *bounds, size, "answers", right, *counts)
         verdict = "overconfident" if sure > high[k] else "underconfident" if sure < low[k] else ""
         shown = f"confidence {number(sure)} %, correct {correct.stated}"
         said = filter(None, (shown, correct.interval, correct.counted, verdict if judged[k] else ""))
