@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medvqa.items import INVALID_OUTCOMES, OUTCOMES, Outcome, Result
 from medvqa.metrics.confidences import Source, brier_score, confidence_of, log_loss
@@ -113,6 +113,14 @@ class ConfidenceQuality:
     def unread(self) -> int:
         """The number of answers whose confidence could not be read."""
         return self.answers - self.n - sum(self.left_out.values())
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The fields for files: without the answers, and of measures without the fields that they have not."""
+        names = ("benchmark", "technique", "source", "n", "groups", "answers", "unread", "left_out")
+        measures = [asdict(measure) for measure in self.measures]
+        kept = ({n: v for n, v in each.items() if v is not None or n in ("value", "low", "high")} for each in measures)
+        return {**{name: getattr(self, name) for name in names}, "measures": list(kept)}
 
     @property
     def by_name(self) -> dict[str, ConfidenceMeasure]:

@@ -542,7 +542,7 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
                 "parts": [_part_as_json(part, several=several) for part in versus.paired.parts],
                 "measures": [_as_json(table) for table in versus.paired.tables],
                 "flips": [_flip_as_json(flip) for flip in versus.paired.flips],
-                **({"confidence": list(versus.paired.confidences)} if versus.paired.confidences else {}),
+                **({"confidence": sure} if (sure := [each.content for each in versus.paired.confidences]) else {}),
             }
             for versus in study.versus
         ],

@@ -10,7 +10,6 @@ from typing import Any
 from medvqa import files, memory, metrics
 from medvqa.figures import csv
 from medvqa.items import Measure, Result, Variant
-from medvqa.metrics.confident import ConfidenceQuality
 from medvqa.records import run_folder
 from medvqa.report import errors, html, junit, markdown
 from medvqa.report.build import Part, Report
@@ -142,6 +141,7 @@ def as_json(report: Report) -> dict[str, Any]:
         for part in report.parts
         for metric in part.failed
     ]
+    confidences = [each.content for part in report.parts for each in part.confidences]
     spreads = [_spread(spread) for part in report.parts for spread in part.spreads]
     return {
         "schema": SCHEMA,
@@ -149,7 +149,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "results": report.basis,
         "measures": [measure for part in report.parts for measure in _measures(report, part)],
         **({"spread": spreads} if spreads else {}),
-        **({"confidence": sure} if (sure := _confidences(report)) else {}),
+        **({"confidence": confidences} if confidences else {}),
         "gate": None if report.gate is None else report.gate.verdict,
         **({"blank": report.blank} if report.blank is not None else {}),
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
@@ -160,12 +160,6 @@ def as_json(report: Report) -> dict[str, Any]:
         "missing": report.covered.missing,
         **({"unfinished": report.covered.lines} if report.covered.lines else {}),
     }
-
-
-def _confidences(report: Report) -> list[dict[str, Any]]:
-    """The quality of confidences by their fields."""
-    names = [field.name for field in fields(ConfidenceQuality) if field.name != "rated"]
-    return [{name: getattr(each, name) for name in names} for part in report.parts for each in part.confidences]
 
 
 def _measures(report: Report, part: Part) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ def reliability(found: ConfidenceQuality, tabs: tuple[str, ...] = ()) -> PlotBlo
         "correct %",
         PERCENT,
         PERCENT,
-        [PlotSeries("share of correct answers; all intervals together hold in 95 % of runs", _bins(found.rated))],
+        [PlotSeries("share of correct answers; all intervals together hold in 95 % of runs", points_of(found.rated))],
         diagonal=True,
         notes=(
             "Bins of equal numbers of answers; equal confidences share a bin. A bin whose interval misses the dashed "
@@ -71,7 +71,7 @@ def reliability(found: ConfidenceQuality, tabs: tuple[str, ...] = ()) -> PlotBlo
     )
 
 
-def _bins(rated: Rated) -> list[PlotPoint]:
+def points_of(rated: Rated) -> list[PlotPoint]:
     """Return a point for each bin."""
     import numpy as np
 
