@@ -139,6 +139,7 @@ def test_shards_of_readers_are_merged_and_runs_not_combined(here: Path, capsys: 
     [
         (("--samples=3",), "the 2 readers of 'human:readers.csv' are its samples; leave it out"),
         (("--rotate=2",), "--rotate: people answered the questions as they are"),
+        (("--perturb=typos",), "--perturb: people answered the questions as they are"),
         (("--reasoning=cot",), "--reasoning: people answered"),
         (("--ablate=blank",), "--ablate=blank"),
         (("--technique=gd",), "gd"),

@@ -1,4 +1,4 @@
-"""Masked regions from a table to the measures: a model that uses the region falls to chance, another does not change."""
+"""Masked regions from a table to the measures: a model that uses the region falls to chance, another stays."""
 
 from pathlib import Path
 

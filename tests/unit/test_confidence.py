@@ -516,10 +516,10 @@ def test_runs_without_confidences_of_one_kind_are_not_compared_by_them(tmp_path:
 
 def test_samples_with_equal_numbers_are_beside_each_other() -> None:
     one = [said(k, 0.5 + (k + s) / 100, "wrong" if k % 3 else "correct", sample=s) for k in range(20) for s in (1, 2)]
-    found = confident.compared("b", "stated", one, one)
+    found = confident.compared("b", "stated", [(each, each) for each in one])
     assert (found.n, found.groups) == (40, 20)
     assert all(each.value == 0 for each in found.measures if each.value is not None)
-    assert confident.compared("b", "stated", [said(1, None)], [said(1, 0.5)]) is None
+    assert confident.compared("b", "stated", [(said(1, None), said(1, 0.5))]) is None
 
 
 @pytest.mark.parametrize("name", ["auroc", "AUGRC", "e-aurc", "calibration_error"])

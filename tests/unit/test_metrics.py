@@ -1226,7 +1226,7 @@ def ended_as(*outcomes: Outcome, confidences: Sequence[float | None] = ()) -> li
 def added(results: Sequence[Result], *protocols: Protocol, cost: float | None = None) -> dict[str, float | None]:
     """The measures over everything that the protocols add."""
     technique = results[0].technique
-    of = added_measures.under(ASKED, protocols, technique, [cost])
+    of = added_measures.under(ASKED, protocols, [technique], [cost])
     found = metrics.measures(results, of.metrics, (), benchmark="slake", signature={})
     own = {metric.name for metric in ASKED.metrics}
     return {each.name: each.value for each in found if not each.slice and each.name not in own}
@@ -1260,12 +1260,12 @@ def test_effective_reliability_is_what_whitehead_et_al_define(outcomes: list[Out
 
 
 def test_only_runs_that_offer_to_abstain_have_these_measures_and_signatures_name_the_cost() -> None:
-    assert added_measures.under(ASKED, [Protocol()], "mc", [None]) is ASKED
+    assert added_measures.under(ASKED, [Protocol()], ["mc"], [None]) is ASKED
     both = [Protocol(), Protocol(abstain=True)]
-    one = added_measures.under(ASKED, both, "mc", [None, 2])
+    one = added_measures.under(ASKED, both, ["mc"], [None, 2])
     assert one.headline == (*ASKED.headline, "coverage", "answered_accuracy", "effective_reliability")
-    assert added_measures.under(one, both, "mc", [None, 3]) is one
-    assert "effective_reliability" not in added_measures.under(ASKED, both, "mc", [2, 3]).headline
+    assert added_measures.under(one, both, ["mc"], [None, 3]) is one
+    assert "effective_reliability" not in added_measures.under(ASKED, both, ["mc"], [2, 3]).headline
     signed = {metrics.signed(metrics.effective_reliability(cost), {}) for cost in (1, 1.5)}
     assert len(signed) == 2
     assert any("wrong_costs:1.5" in each for each in signed)
@@ -1319,10 +1319,10 @@ def test_options_and_votes_have_confidences_and_likelihoods_have_none() -> None:
 def test_a_protocol_tells_where_confidences_come_from(fields: dict[str, Any], technique: str, source: Any) -> None:
     protocol = Protocol(**fields)
     assert protocol.confidence_source(technique) == source
-    of = added_measures.under(ASKED, [protocol], technique, [])
+    of = added_measures.under(ASKED, [protocol], [technique], [])
     # Nobody asked GD or votes for confidences: they are no headline measures.
     stated = ("brier_score", "log_loss", "confidence_unread_rate") if source == "stated" else ()
     assert of.headline == (*ASKED.headline, *stated)
     signs = {dict(metric.signs).get("confidence") for metric in of.metrics} - {None}
     assert signs == ({source} if source else set())
-    assert added_measures.under(ASKED, [protocol, Protocol(abstain=True)], "ps", []).metrics[-1].name != "log_loss"
+    assert added_measures.under(ASKED, [protocol, Protocol(abstain=True)], ["ps"], []).metrics[-1].name != "log_loss"

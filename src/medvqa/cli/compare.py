@@ -98,7 +98,7 @@ def run(typed: CompareArguments) -> str:
         sections = [section for section in sections if section.notes and not section.tables]
         sections.append(comparison.Section(f"Trend over {by}", (), tuple(map(comparison.trend, trends))))
     write("--json", typed.json, lambda: comparison.as_json(study, trends))
-    write("--csv", typed.csv, lambda: comparison.as_csv(compared))
+    write("--csv", typed.csv, lambda: comparison.as_csv(compared, study.robustness))
     write("--markdown", typed.markdown, lambda: comparison.as_markdown(sections))
     write("--latex", typed.latex, lambda: comparison.as_latex(sections))
     width = get_terminal_size().columns if sys.stdout.isatty() else None

@@ -214,19 +214,27 @@ def write(sweep: Sweep, rows: Sequence[GridRow], project: Project) -> list[str]:
     registry = project.registry.with_runs(project.reports / name for name in sorted(answered))
     gains = grid.gains(pairs, sides, registry.benchmarks)
     about = sweep.name, sweep.settings, sweep.base, rows, gains
-    sections = grid.sections(*about)
+    robust = comparing.robustness(
+        [sides[cell.run] for cell in sweep.cells if cell.run in answered], registry.benchmarks
+    )
+    sections = [*grid.sections(*about), *comparison.robust(robust)]
     with files.writing(str(folder)):
         private.make_private(folder)
-        run_folder.write_json(folder / "sweep.json", grid.as_json(*about))
+        told = {"robustness": list(map(comparison.robust_as_json, robust))} if robust else {}
+        run_folder.write_json(folder / "sweep.json", {**grid.as_json(*about), **told})
         for name, text in (
             ("sweep.md", comparison.as_markdown(sections)),
             ("sweep.csv", grid.as_csv(sweep.settings, rows)),
             ("gains.csv", grid.gains_as_csv(gains)),
+            *([("robustness.csv", comparison.as_csv((), robust))] if robust else []),
         ):
             files.replace(folder / name, text.encode())
     lines = [comparison.text(sections)]
     base = next((cell.run for cell in sweep.cells if cell.settings == sweep.base), None)
     near = [cell.run for cell, other, _ in sweep.neighbours() if other.run == base and cell.run in answered]
+    # Changed runs of another model stand beside the clean run of that model.
+    near += [row.run for found in robust if found.clean in near for row in found.changes if row.run in answered]
+    near = list(dict.fromkeys(near))
     if base in answered and near:
         runs = [project.reports / name for name in (base, *near)]
         # The notes name runs that are not comparable already.
@@ -360,12 +368,19 @@ def _grid(file: _GridFile, table: Mapping[str, Any], common: Mapping[str, Any]) 
             raise file.error("grid", key, "the list is empty")
         if row.name in common:
             raise file.error("grid", key, "it is in [options] already, for all runs")
-        grid[row.name] = [_value(file, "grid", key, row, value) for value in values]
-        if len({repr(value) for value in grid[row.name]}) < len(values):
+        several = (one for value in values for one in _levels(row, value))
+        grid[row.name] = [_value(file, "grid", key, row, value) for value in several]
+        if len({repr(value) for value in grid[row.name]}) < len(grid[row.name]):
             raise file.error("grid", key, "a value is there twice")
     if (cells := prod(map(len, grid.values()))) > MAX_CELLS:
         raise file.error("grid", "", f"{cells:,} combinations; at most {MAX_CELLS:,}")
     return grid
+
+
+def _levels(row: Option, value: Any) -> list[Any]:
+    """The values that a value of the grid stands for: perturb = "gaussian_noise:1-5" is five."""
+    levels = re.fullmatch(r"(.+:)([1-9])-([1-9])", value) if row.name == "perturb" and isinstance(value, str) else None
+    return [value] if levels is None else [f"{levels[1]}{k}" for k in range(int(levels[2]), int(levels[3]) + 1)]
 
 
 def _row(file: _GridFile, table: str, key: str, number: int, taken: Container[str]) -> Option:

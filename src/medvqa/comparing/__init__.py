@@ -10,6 +10,7 @@ from medvqa.comparing.common import under_protocols
 from medvqa.comparing.differing import Contrast, Difference, contrast, notes
 from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart
 from medvqa.comparing.ranking import Costliest, Ranked, RankedPair, Ranking
+from medvqa.comparing.robustness import ChangedMeasure, Consistency, Robustness, robustness
 from medvqa.comparing.scales import Scale, SlicedRuns
 from medvqa.comparing.sides import Side, beside, gaps, load, load_beside, load_runs, named_apart, refusals
 from medvqa.comparing.study import Study, Versus, compare, study
@@ -18,7 +19,9 @@ from medvqa.comparing.trend import Trend, TrendRow, trends
 __all__ = [
     "LEVEL",
     "AgainstReaders",
+    "ChangedMeasure",
     "Compared",
+    "Consistency",
     "Contrast",
     "Costliest",
     "Difference",
@@ -29,6 +32,7 @@ __all__ = [
     "RankedPair",
     "Ranking",
     "ReadersPart",
+    "Robustness",
     "Scale",
     "Side",
     "SlicedRuns",
@@ -46,6 +50,7 @@ __all__ = [
     "named_apart",
     "notes",
     "refusals",
+    "robustness",
     "study",
     "trends",
     "under_protocols",

@@ -19,7 +19,7 @@ from medvqa.statistics import readers as statistics
 from medvqa.statistics.readers import ReaderResult
 
 ReaderVerdict = Literal["non-inferior", "inferior", "undecided"]
-_ASKED = {"", sides.PROMPT, sides.TECHNIQUE, *differing.PARTS} - {"ablation"}
+_ASKED = {"", sides.PROMPT, sides.TECHNIQUE, *differing.PARTS} - {"ablation", "perturb"}
 """Parts that say how a model was asked: readers were asked on their pages. Nor need both have the same benchmarks."""
 
 

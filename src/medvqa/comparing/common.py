@@ -38,7 +38,7 @@ def under_protocols(benchmark: Benchmark, sides: Sequence[Side], technique: str)
     """
     runs = [side.run for side in sides]
     costs = [run.wrong_costs for run in runs]
-    benchmark = added_measures.under(benchmark, [run.protocol for run in runs], technique, costs)
+    benchmark = added_measures.under(benchmark, [run.protocol for run in runs], [technique], costs)
     if any(side.run.judge for side in sides):
         return benchmark
     needed = measures.judged(benchmark)

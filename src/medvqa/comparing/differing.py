@@ -19,7 +19,7 @@ from medvqa.records import configuration
 
 OWN_PROMPT = "the benchmark's own"
 """The prompt of a run that names none."""
-PROMPT, TECHNIQUE, TOKENS, IMAGE = "prompt", "technique", "max-tokens", "ablate"
+PROMPT, TECHNIQUE, TOKENS, IMAGE, PERTURB = "prompt", "technique", "max-tokens", "ablate", "perturb"
 _Values = Mapping[str, str]
 
 
@@ -92,6 +92,7 @@ def _image(values: _Values) -> str:
 
 SETTINGS: Mapping[str, _Setting] = {
     IMAGE: _Setting("the image", ("ablation",), _image, "the image"),
+    PERTURB: _Setting("the perturbation", ("perturb",), lambda values: values.get("perturb", "none")),
     "shots": _Setting("the shots", ("shots", "pool"), _shots, "{}"),
     "reasoning": _Setting(
         "the reasoning", ("reasoning",), lambda values: values.get("reasoning", "none"), "reasoning ({})"

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from medvqa import memory, statistics
-from medvqa.comparing import confidences, differing, paired, ranking, scales
+from medvqa.comparing import differing, paired, ranking, scales
 from medvqa.comparing.against_readers import AgainstReaders, against
 from medvqa.comparing.common import Alignment, CommonPart
 from medvqa.comparing.differing import Contrast
 from medvqa.comparing.paired import LEVEL, Compared, Pair, Paired
 from medvqa.comparing.ranking import Ranking
+from medvqa.comparing.robustness import Robustness, robustness
 from medvqa.comparing.scales import Scale, SlicedRuns
 from medvqa.comparing.sides import Side
 from medvqa.items import Benchmark
@@ -45,6 +46,8 @@ class Study:
     the reasons why a run of the board is not comparable with it.
 
     `against`: each model against the readers of each run of people. Such two runs are in none of the others.
+
+    `robustness`: each clean run with the runs that differ from it in the perturbation or the image alone.
     """
 
     sides: tuple[Side, ...]
@@ -57,6 +60,7 @@ class Study:
     tests: int = 0
     apart: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     against: tuple[AgainstReaders, ...] = ()
+    robustness: tuple[Robustness, ...] = ()
 
     @property
     def comparable(self) -> bool:
@@ -87,6 +91,11 @@ class _Contrasts:
             self._known[new, baseline] = found
         return self._known[new, baseline]
 
+    def perturbed(self, new: int, baseline: int) -> bool:
+        """Whether two runs differ in the perturbation alone."""
+        difference = self.of(new, baseline).difference
+        return difference is not None and difference.setting == differing.PERTURB
+
     def share(self, place: int, other: int) -> bool:
         """Whether two runs have a question in common."""
         if (place, other) not in self._share:
@@ -108,6 +117,7 @@ def study(
     flips: bool = True,
     rank_two: bool = False,
     units: bool = True,
+    robust: bool = True,
     level: float = LEVEL,
     icc: float = statistics.FLIP_ICC,
 ) -> Study:
@@ -116,9 +126,9 @@ def study(
     `pairs`: the runs to compare, as places of the new run and its baseline; None: as `partners` finds them. `anyway`:
     compare, and rank, runs that are not comparable too. `bootstrap` adds the seeded cluster bootstrap of headline
     measures. `flips`: list the results of the units that changed. `rank_two`: rank two runs too. `units`: tell the
-    values of each unit and slice, and the aligned results; else they are left out. `level`: of either bound of a
-    difference. `icc`: the declared correlation of changes within groups. A model and people are compared by
-    `against_readers`, never as two runs.
+    values of each unit and slice, and the aligned results; else they are left out. `robust`: add `Study.robustness`.
+    `level`: of either bound of a difference. `icc`: the declared correlation of changes within groups. A model and
+    people are compared by `against_readers`, never as two runs.
     """
     contrasts = _Contrasts(sides)
     human = {place for place, side in enumerate(sides) if side.run.readers is not None}
@@ -130,6 +140,8 @@ def study(
         mixed = [(model, reader) for reader in sorted(human) for model in models]
     shown = [pair for pair in shown if pair not in mixed]
     board = _board(contrasts, compared_as_runs)
+    # A run with another perturbation than its baseline is no rival, so it is not missed on the board.
+    rivals = {*compared_as_runs} - {pair[0] for pair in shown if contrasts.perturbed(*pair)}
     if anyway:
         refused = {place for pair in shown if contrasts.of(*pair).refusals for place in pair}
         board = tuple(sorted({*board, *refused}))
@@ -159,10 +171,15 @@ def study(
         tuple(scales.scales(found.board, found.apart, len(sides), board)) if units else (),
         tuple(each for part in found.board for each in scales.sliced(part)) if several and units else (),
         found.tests,
-        {place: _reasons(contrasts, place, board) for place in compared_as_runs if place not in board},
+        {
+            place: _reasons(contrasts, place, board)
+            for place in compared_as_runs
+            if place in rivals and place not in board
+        },
         tuple(
             against(*(sides[place] for place in sorted(pair, key=human.__contains__)), anyway=anyway) for pair in mixed
         ),
+        robustness(sides, benchmarks) if robust else (),
     )
 
 
@@ -182,7 +199,16 @@ def compare(
     differ are compared with each other. UsageError for an unknown benchmark.
     """
     sides, pairs = (baseline, new), [(1, 0)]
-    found = study(sides, benchmarks, pairs=pairs, anyway=True, bootstrap=bootstrap, units=False, level=level, icc=icc)
+    found = study(
+        *(sides, benchmarks),
+        pairs=pairs,
+        anyway=True,
+        bootstrap=bootstrap,
+        units=False,
+        robust=False,
+        level=level,
+        icc=icc,
+    )
     return found.versus[0].paired
 
 
@@ -210,17 +236,17 @@ def _board(contrasts: _Contrasts, places: Sequence[int]) -> tuple[int, ...]:
     """The runs that are ranked together, of those at these places.
 
     First those that differ from the first run in no setting. Then each run that differs from it in one, if it is
-    comparable with every run that is on the board already. The first run is that of the comparison, or if this shares
-    no question with the others, the next one that does.
+    comparable with every run that is on the board already, and not one with another perturbation: that is no rival. The
+    first run is that of the comparison, or if this shares no question with the others, the next one that does.
     """
     first = next((n for n in places if any(contrasts.share(n, other) for other in places if other != n)), places[0])
     others = {place: contrasts.of(*sorted((place, first), reverse=True)) for place in places if place != first}
     allowed = {place: contrast for place, contrast in others.items() if not contrast.refusals}
     board = [first, *(place for place, contrast in allowed.items() if contrast.difference is None)]
     for place, contrast in allowed.items():
-        if contrast.difference is not None and all(
-            not contrasts.of(*sorted((place, other), reverse=True)).refusals for other in board
-        ):
+        if contrast.difference is None or contrast.difference.setting == differing.PERTURB:
+            continue
+        if all(not contrasts.of(*sorted((place, other), reverse=True)).refusals for other in board):
             board.append(place)
     return tuple(sorted(board))
 
@@ -306,7 +332,7 @@ def _versus(
     parts = found.parts.get(pair, ())
     both = alignment.sides[new], alignment.sides[baseline]
     refusals = contrast.refusals
-    sure = (confidences.compared(part, new, baseline, alignment.sides, contrast.difference) for part in parts)
+    about = new, baseline, alignment.sides, contrast.difference
     if not refusals and not parts:
         refusals = (f"{both[0].name} and {both[1].name} have no benchmark and technique in common",)
     return Versus(
@@ -317,7 +343,7 @@ def _versus(
             tuple(flip for part in parts for flip in paired.flips(part, new, baseline)) if flips else (),
             level,
             contrast.difference,
-            tuple(each for each in sure if each is not None),
+            tuple(each for part in parts for each in paired.compared_confidences(part, *about)),
         ),
         refusals,
         tuple(differing.notes(sides[new], sides[baseline])),

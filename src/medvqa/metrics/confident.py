@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 SQUARE, ROOT, RISK = "squared_calibration_error", "calibration_error", "risk_at_coverage"
 CURVES = (*AREAS, SQUARE, ROOT, RISK)
 """Measures of confidences that are no mean over units: they have no slices, and no gate."""
+NO_CONFIDENCE = frozenset({*INVALID_OUTCOMES, "unscored", "error"})
+"""Outcomes of answers that name no option or have no score."""
 COVERAGE = 0.8
 """The share of answers for which RISK is the error rate: the largest reachable share up to it."""
 
@@ -95,8 +97,8 @@ class ConfidenceMeasure:
 class ConfidenceQuality:
     """The measures of one technique's confidences from one source, or those of two runs compared.
 
-    `n` of `answers` have a confidence (in both runs), in `groups` independent groups. `left_out`: answers that name no
-    option, or have no score, by outcome. The others have a confidence that could not be read.
+    `n` of `answers` have a confidence (in both runs), in `groups` independent groups. `left_out`: the answers of
+    NO_CONFIDENCE (of the new run), by outcome.
     """
 
     benchmark: str
@@ -108,6 +110,16 @@ class ConfidenceQuality:
     left_out: Mapping[Outcome, int]
     measures: tuple[ConfidenceMeasure, ...]
     rated: Rated = field(repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls, benchmark: str, source: Source, rated: Rated, results: Sequence[Result], measures: list[ConfidenceMeasure]
+    ) -> ConfidenceQuality:
+        """Return the measures with the counts of all `results`."""
+        without = Counter(result.score.outcome for result in results)
+        left_out = {name: without[name] for name in OUTCOMES if name in NO_CONFIDENCE and without[name]}
+        counts = len(rated.results), len(set(rated.group.tolist())), len(results)
+        return cls(benchmark, results[0].technique, source, *counts, left_out, tuple(measures), rated)
 
     @property
     def unread(self) -> int:
@@ -151,26 +163,18 @@ def quality(benchmark: str, source: Source, results: Sequence[Result]) -> Confid
         for metric in (brier_score, log_loss):
             terms = np.array([metric.terms([result])[0] for result in rated.results])
             measures.append(ConfidenceMeasure(metric.name, *statistics.averaged(terms, rated.group)))
-    without = Counter(r.score.outcome for r in ordered if r.score.outcome in (*INVALID_OUTCOMES, "unscored", "error"))
-    left_out = {name: without[name] for name in OUTCOMES if without[name]}
-    return _quality(benchmark, source, rated, ordered, left_out, measures)
+    return ConfidenceQuality.of(benchmark, source, rated, ordered, measures)
 
 
-def compared(
-    benchmark: str, source: Source, new: Sequence[Result], baseline: Sequence[Result]
-) -> ConfidenceQuality | None:
+def compared(benchmark: str, source: Source, both: Sequence[tuple[Result, Result]]) -> ConfidenceQuality | None:
     """Return the paired differences of two runs, new minus baseline; None if no answer has a confidence in both.
 
-    `new` and `baseline` are answers to the same questions, one by one. Groups are those of the new run's items.
+    `both`: the answers of the new run and of the baseline to the same questions. Groups are those of the new run's.
     """
-    both = [
-        (one, replace(other, item=one.item))
-        for one, other in zip(new, baseline, strict=True)
-        if ranking_of(one) is not None and ranking_of(other) is not None
-    ]
-    if not both:
+    kept = [pair for pair in both if all(ranking_of(result) is not None for result in pair)]
+    if not kept:
         return None
-    ours, theirs = (Rated.of(side) for side in zip(*both, strict=True))
+    ours, theirs = (Rated.of(side) for side in zip(*kept, strict=True))
     measures, group = list[ConfidenceMeasure](), ours.group
     sides = [(each.confidence, each.correct) for each in (ours, theirs)]
     sure = all(statistics.have_intervals(correct, group) for _, correct in sides)
@@ -182,16 +186,4 @@ def compared(
         now, was = (statistics.calibration(*side, group).value for side in sides)
         apart = statistics.calibration_difference(sides[0], sides[1], group)
         measures.append(ConfidenceMeasure(SQUARE, *apart, None, None, was, now))
-    return _quality(benchmark, source, ours, new, {}, measures)
-
-
-def _quality(
-    benchmark: str,
-    source: Source,
-    rated: Rated,
-    results: Sequence[Result],
-    left_out: Mapping[Outcome, int],
-    measures: Sequence[ConfidenceMeasure],
-) -> ConfidenceQuality:
-    counts = len(rated.results), len(set(rated.group.tolist())), len(results)
-    return ConfidenceQuality(benchmark, results[0].technique, source, *counts, left_out, tuple(measures), rated)
+    return ConfidenceQuality.of(benchmark, source, ours, [new for new, _ in both], measures)

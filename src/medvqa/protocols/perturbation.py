@@ -15,6 +15,7 @@ from hashlib import blake2b
 
 from medvqa import printing
 from medvqa.decode import did_you_mean
+from medvqa.figures import counted
 from medvqa.items import Image, Item, UsageError
 from medvqa.perturbing import DEFAULT_LEVEL, LEVELS, Alteration, PixelChange, catalogue, masks, regions
 from medvqa.protocols import question_forms
@@ -34,6 +35,7 @@ MODALITIES: Mapping[str, tuple[str, ...]] = {
 """Data sets of MedMNIST-C -> the slugs of the modality that they are taken for. The choice is ours."""
 GENERAL = ("chestmnist", "dermamnist", "pathmnist")
 """Where no modality chooses, the first of these sets that has the change. The choice is ours."""
+BY_GENERAL = "no modality with a set: general, by medvqa"
 _BY_SLUG = {slug: name for name, slugs in MODALITIES.items() for slug in slugs}
 
 
@@ -93,17 +95,30 @@ def parse(typed: str) -> ImagePerturbation:
 
 @lru_cache(maxsize=64)
 def of(perturb: str) -> ImagePerturbation | None:
-    """Return the change of images that `Protocol.perturb` names; None if there is none, or one of questions."""
+    """Return the change of images that `Protocol.perturb` names; None if there is none, or one of questions.
+
+    None too for a record of another version with a set or level that does not exist.
+    """
     name = perturb.rpartition("/")[2].partition(":")[0]
     # A form of questions may name a file.
-    is_of_images = not {name, perturb}.isdisjoint(catalogue.changes()) and not question_forms.is_form(perturb)
-    return parse(perturb) if is_of_images else None
+    if {name, perturb}.isdisjoint(catalogue.changes()) or question_forms.is_form(perturb):
+        return None
+    try:
+        return parse(perturb)
+    except UsageError:
+        return None
+
+
+def is_mask(perturb: str) -> bool:
+    """Whether `Protocol.perturb` hides a region of the image, or a place elsewhere."""
+    found = of(perturb)
+    return found is not None and found.is_mask
 
 
 def in_words(perturb: str) -> str:
     """Return `Protocol.perturb` in a few words for people."""
     found = of(perturb)
-    return found.words if found is not None else question_forms.label(perturb) or perturb
+    return found.words if found is not None else question_forms.label(perturb) or printing.line(perturb)
 
 
 @cache
@@ -114,13 +129,14 @@ def _general(name: str) -> str:
 
 
 def set_of(item: Item, perturbation: ImagePerturbation) -> tuple[str, str]:
-    """Return the set of parameters for a question, and why: "typed", a modality, or "" for the general set."""
-    if perturbation.of:
-        return perturbation.of, "typed"
-    for slug in item.tags.get(DIMENSION, ()):
-        if (name := _BY_SLUG.get(slug)) in perturbation.change.parameters and name is not None:
-            return name, slug
-    return _general(perturbation.name), ""
+    """Return the set of parameters for a question, and why; "" and "" for a change with one set alone."""
+    sets = perturbation.change.parameters
+    if perturbation.of or not any(sets):
+        return perturbation.of, "as typed" if perturbation.of else ""
+    named = (_BY_SLUG.get(slug, "") for slug in item.tags.get(DIMENSION, ()))
+    if (name := next((name for name in named if name in sets), "")) != "":
+        return name, "by modality"
+    return _general(perturbation.name), BY_GENERAL
 
 
 def altered(images: Iterable[Image], item: Item, perturb: str) -> tuple[Image, ...]:
@@ -171,23 +187,17 @@ def _seed(item: Item, place: int) -> int:
 
 
 def parameters_used(items: Iterable[Item], perturb: str) -> str:
-    """Return how many questions got which set of parameters: "MedMNIST-C's chestmnist: 120 (x_ray)"; "" without a set.
+    """Return how many questions got which parameters, "" if `Protocol.perturb` changes no images.
 
-    Questions without an image are counted too: nothing of them is changed.
+    "MedMNIST-C's chestmnist for 120 questions (by modality)". Questions without an image are counted too.
     """
     perturbation = of(perturb)
     if perturbation is None:
         return ""
-    counts: Counter[tuple[str, str]] = Counter()
-    bare = 0
-    for item in items:
-        if item.images:
-            counts[set_of(item, perturbation)] += 1
-        else:
-            bare += 1
-    source = perturbation.change.source
-    told = [
-        f"{source}'s {name}: {number:,} ({why or 'general set, our choice'})" if name else f"{source}: {number:,}"
-        for (name, why), number in sorted(counts.items())
-    ]
-    return "; ".join([*told, *([f"without an image, unchanged: {bare:,}"] if bare else [])])
+    counts = Counter(set_of(item, perturbation) if item.images else None for item in items)
+    bare, source = counts.pop(None, 0), perturbation.change.source
+    told = []
+    for name, why in sorted(key for key in counts if key is not None):
+        of_set, because = f"'s {name}" * bool(name), f" ({why})" * bool(why)
+        told.append(f"{source}{of_set} for {counted(counts[name, why], 'questions')}{because}")
+    return "; ".join([*told, *([f"{counted(bare, 'questions')} without an image, unchanged"] if bare else [])])

@@ -8,7 +8,7 @@ below it. A question that a form cannot change is not asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b, sha256
@@ -16,7 +16,6 @@ from math import ceil
 from pathlib import Path
 
 from medvqa import tables
-from medvqa.decode import did_you_mean
 from medvqa.items import Item, Result, Technique, UsageError, replace
 from medvqa.perturbing import DEFAULT_LEVEL, LEVELS
 from medvqa.printing import line
@@ -36,12 +35,10 @@ NAMES: Mapping[str, str] = {
 """The forms, with their names in titles."""
 NEEDS: Mapping[str, str] = {
     TYPOS: "It needs words of four letters or more, in an alphabet with capital letters",
-    PARAPHRASE: "Its file names no question that is asked",
-    PREMISE: "Without a file, it needs tags such as modality or body_region; with one, rows for the questions that are "
-    "asked: --perturb=false_premise:FILE",
+    PARAPHRASE: "Its file must name questions that are asked",
+    PREMISE: "It needs tags such as modality or body_region, or a file of premises: --perturb=false_premise:FILE",
     CONTEXT: "It needs a question",
-    NONE: "It needs single choice questions with one right option and without options such as 'all of the above', "
-    "asked by technique mc or gd",
+    NONE: "It needs single choices with one right option, and none like 'all of the above', by technique mc or gd",
 }
 """What a question must have, for messages."""
 COLUMNS: Mapping[str, str] = {PARAPHRASE: "question", PREMISE: "premise"}
@@ -82,18 +79,14 @@ _REFERS = re.compile(
     r"|[A-Z] and [A-Z]",
     re.IGNORECASE,
 )
-_DIGEST = re.compile(r"(.*)@([0-9a-f]{8})", re.DOTALL)
+_DIGEST = re.compile(r"@[0-9a-f]{8}\Z")
+_LEVELS = tuple(map(str, range(1, LEVELS + 1)))
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 
 
-def _near(row: int, place: int) -> str:
-    """Return the letters around a key: beside it, and above and below, where rows are shifted by half a key."""
-    around = [(row, place - 1), (row, place + 1), (row - 1, place), (row - 1, place + 1)]
-    around += [(row + 1, place - 1), (row + 1, place)]
-    return "".join(_ROWS[r][p] for r, p in around if 0 <= r < len(_ROWS) and 0 <= p < len(_ROWS[r]))
-
-
-KEYBOARD = {letter: _near(row, place) for row, keys in enumerate(_ROWS) for place, letter in enumerate(keys)}
+# Keys are one apart, and each row stands half a key to the right of the row above it.
+_PLACES = {letter: complex(place + row / 2, row) for row, keys in enumerate(_ROWS) for place, letter in enumerate(keys)}
+KEYBOARD = {one: "".join(key for key in _PLACES if 0 < abs(_PLACES[one] - _PLACES[key]) < 1.2) for one in _PLACES}
 """The letters next to each letter on a QWERTY keyboard."""
 
 
@@ -105,7 +98,7 @@ class FormText(QuestionRow):
 
 
 @dataclass(frozen=True)
-class Form:
+class QuestionForm:
     """A form as `--perturb` names it.
 
     `level`: 1 to LEVELS, 0 for a form without levels. `of`: "wrong", or the name of the form's file, and of the
@@ -126,10 +119,9 @@ class Form:
 
     @property
     def _digest(self) -> str:
-        texts = [f"{key} {value}" for key, value in PREMISES.items()] if self.name == PREMISE else [*SENTENCES]
         rows = sorted((row.benchmark, row.id, row.text) for row in self.rows)
-        content = repr(rows or texts).encode(errors="surrogatepass")
-        return sha256(content).hexdigest()[:8]
+        content: object = rows or (PREMISES if self.name == PREMISE else SENTENCES)
+        return sha256(repr(content).encode(errors="surrogatepass")).hexdigest()[:8]
 
     @cached_property
     def _texts(self) -> Mapping[tuple[str, str], str]:
@@ -139,6 +131,8 @@ class Form:
         """Return whether the form changes a question asked by a technique; `tags` as in `formed`."""
         if self.name == NONE:
             return technique in SHOWING and offered(item, self.canonical) is not item
+        if self.name == TYPOS:
+            return any(True for _ in _longer_words(item.question))
         return self.formed(item, tags) is not item
 
     def formed(self, item: Item, tags: Premises) -> Item:
@@ -170,36 +164,40 @@ def is_form(typed: str) -> bool:
     return re.split("[:@]", typed, maxsplit=1)[0] in NAMES
 
 
-def parse(typed: str, folder: Path) -> Form:
-    """Return the form that `--perturb` names; its file is sought from `folder` (UsageError, DataError).
+def _parts(perturb: str) -> tuple[str, str, str]:
+    """Return the name of a form, what follows it, and the digest at its end, such as "@1f2e3d4c"; "" without one."""
+    stated = _DIGEST.search(perturb)
+    name, _, value = perturb[: stated.start() if stated else None].partition(":")
+    return name, value, stated[0] if stated else ""
+
+
+def parse(typed: str, folder: Path) -> QuestionForm:
+    """Return the form (`is_form`) that `--perturb` names; its file is sought from `folder` (UsageError, DataError).
 
     The form may be written as it is recorded, with a digest, which must then be that of its sentences.
     """
     shown = f"--perturb={line(typed)}"
-    stated = _DIGEST.fullmatch(typed)
-    name, given, value = (stated[1] if stated else typed).partition(":")
-    if name == PARAPHRASE or (name == PREMISE and given):
+    name, value, stated = _parts(typed)
+    if name == PARAPHRASE or (name == PREMISE and ":" in typed):
         if not value:
             raise UsageError(f"{shown}: name a table with the columns id and {COLUMNS[name]}: --perturb={name}:FILE")
         form = _read(name, value, folder, shown)
     elif name == NONE:
         if value not in ("", WRONG):
             raise UsageError(f"{shown}: {NONE} replaces the right option, and {NONE}:{WRONG} a wrong one")
-        form = Form(NONE, of=value)
+        form = QuestionForm(NONE, of=value)
     elif name == PREMISE:
-        form = Form(PREMISE)
-    elif name in NAMES:
-        if given and value not in [str(level) for level in range(1, LEVELS + 1)]:
-            raise UsageError(f"{shown}: a level from 1 to {LEVELS}, such as {name}:{DEFAULT_LEVEL}")
-        form = Form(name, int(value or DEFAULT_LEVEL))
+        form = QuestionForm(PREMISE)
     else:
-        raise UsageError(f"{shown}: no form of questions is called that{did_you_mean(name, NAMES)}")
-    if stated and not form.canonical.endswith(f"@{stated[2]}"):
-        raise UsageError(f"{shown}: its sentences are others now; leave out @{stated[2]}")
+        if ":" in typed and value not in _LEVELS:
+            raise UsageError(f"{shown}: a level from 1 to {LEVELS}, such as {name}:{DEFAULT_LEVEL}")
+        form = QuestionForm(name, int(value or DEFAULT_LEVEL))
+    if not form.canonical.endswith(stated):
+        raise UsageError(f"{shown}: its sentences are others now; leave out {stated}")
     return form
 
 
-def _read(name: str, value: str, folder: Path, shown: str) -> Form:
+def _read(name: str, value: str, folder: Path, shown: str) -> QuestionForm:
     """Read the table of a form. After the last #, `value` may name one of the paraphrases of its column `form`."""
     file, wanted = value, ""
     if not (folder / value).is_file():
@@ -215,21 +213,19 @@ def _read(name: str, value: str, folder: Path, shown: str) -> Form:
             raise row.error("blank", column)
         if rows.setdefault(row.text("form").strip(), {}).setdefault((one.benchmark, one.id), one) is not one:
             raise row.error("this id has a row already; a column form tells several texts of a question apart", "id")
-    if not rows:
-        raise UsageError(f"{shown}: the file has no rows{hint}")
     if wanted not in rows and (wanted or len(rows) > 1):
         named = ", ".join(f"{name}:{line(file)}#{line(form)}" for form in sorted(filter(None, rows)))
         raise UsageError(f"{shown}: choose one of the file's forms: {named or 'it has none with a name'}")
     chosen = rows[wanted] if wanted in rows else next(iter(rows.values()))
     of = line(path.name) + (f"#{line(wanted)}" if wanted else "")
-    return Form(name, of=of, rows=tuple(chosen.values()))
+    return QuestionForm(name, of=of, rows=tuple(chosen.values()))
 
 
 def label(perturb: str) -> str:
     """Return a recorded form in few words for titles: "typing errors, level 3"; "" for a change of images."""
     if not is_form(perturb):
         return ""
-    name, _, value = perturb.partition("@")[0].partition(":")
+    name, value, _ = _parts(line(perturb))
     if name == NONE:
         return f"{NAMES[name]} for a {WRONG if value else 'right'} option"
     return f"{NAMES[name]}{', level ' if value.isdecimal() else ': ' if value else ''}{value}"
@@ -239,8 +235,8 @@ def described(perturb: str) -> str:
     """Return a recorded form in a sentence for people; "" for a change of images."""
     if not is_form(perturb):
         return ""
-    name, _, value = perturb.partition("@")[0].partition(":")
-    share = f"{SHARES[int(value) - 1]:.0%}" if name == TYPOS else ""
+    name, value, _ = _parts(line(perturb))
+    share = f"{SHARES[_LEVELS.index(value)]:.0%}" if value in _LEVELS else "some"
     told = {
         TYPOS: f"a typing error in {share} of the longer words",
         PARAPHRASE: f"in other words, from {value}",
@@ -300,23 +296,28 @@ def _behind_premise(item: Item, tags: Premises) -> str:
 def _misspelt(item: Item, share: float) -> str:
     """Return the question with a typing error in a share of its words: a key beside, a swap, a drop or a double.
 
-    Words have at least four letters, all but the first in lower case; so numbers, abbreviations, letters of options,
-    marks such as <image 1>, and scripts without letter case stay. So do a word after a number, which may be a unit, and
-    every first letter.
+    The first letter of a word stays.
     """
-    found: list[tuple[int, int]] = []
-    before = ""
-    for token in _TOKEN.finditer(item.question):
-        match = _WORD.fullmatch(token[0])
-        if match and not before[-1:].isdigit() and match[1][1:].islower() and all(map(_has_case, match[1])):
-            found.append((token.start() + match.start(1), token.start() + match.end(1)))
-        before = token[0]
-    chosen = sorted(range(len(found)), key=lambda word: _draw(item, TYPOS, "word", str(word)))
-    question = item.question
-    for word in sorted(chosen[: ceil(share * len(found))], reverse=True):
-        start, end = found[word]
+    words, question = list(_longer_words(item.question)), item.question
+    chosen = sorted(range(len(words)), key=lambda word: _draw(item, TYPOS, "word", str(word)))
+    for word in sorted(chosen[: ceil(share * len(words))], reverse=True):
+        start, end = words[word]
         question = question[:start] + _mistyped(question[start:end], _draw(item, TYPOS, str(word))) + question[end:]
     return question
+
+
+def _longer_words(question: str) -> Iterator[tuple[int, int]]:
+    """Yield where words start and end that may have a typing error.
+
+    They have at least four letters, all but the first in lower case; so numbers, abbreviations, letters of options,
+    marks such as <image 1>, and scripts without letter case are none. Nor is a word after a number, perhaps a unit.
+    """
+    before = ""
+    for token in _TOKEN.finditer(question):
+        match = _WORD.fullmatch(token[0])
+        if match and not before[-1:].isdigit() and match[1][1:].islower() and all(map(_has_case, match[1])):
+            yield token.start() + match.start(1), token.start() + match.end(1)
+        before = token[0]
 
 
 def _has_case(letter: str) -> bool:

@@ -27,11 +27,12 @@ NAMES: Mapping[str, str] = {
     "answers": "the origin of the answer key",
     "extraction": "the extraction",
     "ablation": "the ablation",
+    "perturb": "the perturbation",
     "judge": "the judge",
     "combine": "the way to combine answers",
 }
 """Parts of a signature, in words; other parts keep their names."""
-ABSENT: Mapping[str, str] = {"ablation": "none", "combine": "mean"}
+ABSENT: Mapping[str, str] = {"ablation": "none", "perturb": "none", "combine": "mean"}
 """The meaning of a missing part of a signature, if known."""
 _OWNERS: Mapping[str, str] = {"model": "the model's ", "config": "the model's ", "judge": "the judge's "}
 

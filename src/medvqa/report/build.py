@@ -298,9 +298,7 @@ def _protocol(run: RunRecord) -> str:
 def shown_benchmark(benchmark: Benchmark, run: RunRecord) -> Benchmark:
     """Return a benchmark with the metrics that the reports of a run show: of its protocol, its judge and its kits."""
     shown = _under(_with_kits(benchmark, run.metric_like, run, None, {})[0], run)
-    for technique in run.techniques:
-        shown = added_measures.under(shown, [run.protocol], technique, [run.wrong_costs])
-    return shown
+    return added_measures.under(shown, [run.protocol], run.techniques, [run.wrong_costs])
 
 
 def headline_of(benchmark: Benchmark, run: RunRecord) -> tuple[str, ...]:
@@ -405,7 +403,7 @@ def _part(
 ) -> Part:
     failed: list[FailedMetric] = []
     protocol = run.protocol
-    benchmark = added_measures.under(benchmark, [protocol], technique, [run.wrong_costs])
+    benchmark = added_measures.under(benchmark, [protocol], [technique], [run.wrong_costs])
     recorded = run.benchmark(benchmark.name)
     measured = partial(
         metrics.measures,

@@ -195,7 +195,7 @@ def in_bold(
     pairs = [(new, baseline) for baseline, new in combinations(models, 2)]
     if not pairs:
         return list(tables)
-    study = comparing.study(runs, benchmarks, pairs=pairs, flips=False, units=False)
+    study = comparing.study(runs, benchmarks, pairs=pairs, flips=False, units=False, robust=False)
     compared: dict[Pair, dict[_Key, Compared]] = {
         pair: {
             _key(items.measure_of(each.benchmark, each.technique, each.metric, each.slice)): each

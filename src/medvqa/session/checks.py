@@ -11,9 +11,9 @@ from pathlib import Path
 from medvqa import benchmarks, engine, medical, printing, scoring
 from medvqa.benchmarks import origins
 from medvqa.configs import ModelConfig
-from medvqa.items import DataError, Query, QuestionKey, UsageError, of_data, replace, withholding
+from medvqa.items import DataError, Query, QuestionKey, UsageError, of_data, withholding
 from medvqa.perturbing import regions
-from medvqa.protocols import naming, perturbation, prompts, question_forms, voting
+from medvqa.protocols import naming, perturbation, question_forms, voting
 from medvqa.protocols.protocol import ALL, Protocol
 from medvqa.records import run_record
 from medvqa.records.run_folder import RESULTS
@@ -66,28 +66,15 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
 
 
 def _check_form(plan: Plan) -> None:
-    """UsageError for a form that changes no question, or no prompt, and for ids of its file that no question has."""
-    if (form := plan.form) is None:
+    """UsageError for a form that changes no question, and for ids of its file that no question has."""
+    if plan.form is None:
         return
-    shown = f"--perturb={plan.protocol.perturb}"
-    items_of = {name: plan.items(name) for name in plan.benchmarks}
-    own_tags.check_ids(shown, form.rows, items_of, plan.registry.benchmarks)
-    questions = [Query(item, how) for items in items_of.values() for how in plan.techniques for item in items]
-    changed = {(q.item.benchmark, q.technique): q for q in questions if plan.can_change(q.item, q.technique)}
-    part = "the options" if form.name == question_forms.NONE else "the question"
-    for (name, how), query in changed.items():
-        asks = plan.asks(name, plan.prompts(name)[0])
-        with suppress(DataError):
-            sent = [replace(asks(item, how), images=()) for item in (query.item, plan.formed(query.item))]
-            if prompts.digest(sent[0]) == prompts.digest(sent[1]):
-                raise UsageError(
-                    f"{shown}: the prompt of {name} does not show {part}, so that nothing would change; leave the "
-                    "option or the benchmark out"
-                )
-    if not changed:
+    shown, items_of = f"--perturb={plan.protocol.perturb}", {name: plan.items(name) for name in plan.benchmarks}
+    own_tags.check_ids(shown, plan.form.rows, items_of, plan.registry.benchmarks)
+    if not any(plan.can_change(item, how) for items in items_of.values() for how in plan.techniques for item in items):
         raise UsageError(
             f"{shown}: it changes none of the {sum(map(len, items_of.values())):,} questions of "
-            f"{', '.join(items_of)}. {question_forms.NEEDS[form.name]}"
+            f"{', '.join(items_of)}. {question_forms.NEEDS[plan.form.name]}"
         )
 
 
@@ -160,6 +147,20 @@ def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
         for item in plan.items(name):
             if (name, item.id) in selected and not voting.can_vote(item, benchmark):
                 raise voting.undefined(item)
+
+
+def check_selected_images(plan: Plan, keys: Iterable[QuestionKey]) -> None:
+    """UsageError if --perturb changes images, and no selected question of a benchmark has one."""
+    if perturbation.of(plan.protocol.perturb) is None:
+        return
+    selected = {(key.benchmark, key.item) for key in keys}
+    for name in plan.benchmarks:
+        has_image = [bool(item.images) for item in plan.items(name) if (name, item.id) in selected]
+        if has_image and not any(has_image):
+            raise UsageError(
+                f"--perturb={plan.protocol.perturb}: none of the {len(has_image):,} selected questions of {name} has "
+                "an image that could be changed; leave the option or the benchmark out"
+            )
 
 
 def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[str, ...] | None:
@@ -325,6 +326,7 @@ def notices(plan: Plan) -> list[str]:
         *_unread(plan),
         *_missing_notices(plan),
         *_burnt_in_notices(plan),
+        *_perturbed_notices(plan),
         *uploads.notices(plan),
     ]
 
@@ -357,6 +359,16 @@ def _missing_notices(plan: Plan) -> list[str]:
         f"medvqa: {name}: {len(absent)} of {number} images are missing; questions about them end in errors"
         for name, number, absent in missing
         if absent
+    ]
+
+
+def _perturbed_notices(plan: Plan) -> list[str]:
+    """Return a line for each benchmark about the parameters of changed images, of all its questions."""
+    perturb = plan.protocol.perturb
+    return [
+        f"medvqa: {name}: {perturbation.in_words(perturb)}, with the parameters of {told}"
+        for name in plan.benchmarks
+        if (told := perturbation.parameters_used(plan.items(name), perturb))
     ]
 
 

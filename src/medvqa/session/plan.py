@@ -39,7 +39,7 @@ from medvqa.items import (
 )
 from medvqa.protocols import ablation, naming, perturbation, question_forms, rotation, shots
 from medvqa.protocols.protocol import Asks, Protocol, as_shown, assembled, check_able
-from medvqa.protocols.question_forms import Form, Premises
+from medvqa.protocols.question_forms import Premises, QuestionForm
 from medvqa.protocols.reasoning import Instruction
 from medvqa.records.run_record import RunRecord
 from medvqa.session import judging, pools
@@ -283,7 +283,7 @@ class Plan:
         return ()
 
     @cached_property
-    def form(self) -> Form | None:
+    def form(self) -> QuestionForm | None:
         """The form of questions that --perturb names, None without one."""
         typed = self.options.perturb
         return (

@@ -61,6 +61,7 @@ from medvqa.statistics.paired import (
 )
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import passable_margin, units_needed
+from medvqa.statistics.retained import Retained, retained
 from medvqa.statistics.sentences import RuleVerdict
 from medvqa.statistics.simulation import Simulated, UnitLayout, in_groups, simulated, units_to_pass
 from medvqa.statistics.spread import Deviations, deviations, equal_means
@@ -85,6 +86,7 @@ __all__ = [
     "MarginRule",
     "PartDifference",
     "Prepared",
+    "Retained",
     "RuleVerdict",
     "Shared",
     "Simulated",
@@ -123,6 +125,7 @@ __all__ = [
     "prepared",
     "ratios",
     "resampled",
+    "retained",
     "shortfall",
     "simulated",
     "smallest_loss",

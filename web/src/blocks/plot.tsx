@@ -9,9 +9,9 @@ const [WIDTH, HEIGHT] = [640, 300];
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 16, 12, 52];
 /** Labels below an axis of so many characters together fit one line. */
 const ONE_LINE = 70;
-const COLOURS = 4;
+const COLOURS = 6;
 /** Shapes of series, so that colour is not the only sign. */
-const SHAPES: readonly string[] = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0", "M0 -5.5L5.5 0L0 5.5L-5.5 0Z", "M0 -5L5 4H-5Z", "M-4 -4H4V4H-4Z"];
+const SHAPES: readonly string[] = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0", "M0 -5.5L5.5 0L0 5.5L-5.5 0Z", "M0 -5L5 4H-5Z", "M-4 -4H4V4H-4Z", "M0 5L5 -4H-5Z", "M-5 -1.5H-1.5V-5H1.5V-1.5H5V1.5H1.5V5H-1.5V1.5H-5Z"];
 
 const share = ({ low, high }: Axis, value: number): number => {
   const place = (value - low) / (high - low);

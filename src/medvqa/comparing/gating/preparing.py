@@ -29,7 +29,7 @@ from medvqa.items import (
     withholding,
 )
 from medvqa.metrics import confident
-from medvqa.protocols import added_measures
+from medvqa.protocols import added_measures, perturbation
 from medvqa.records import identities, run_record
 from medvqa.records.baseline_file import DIGESTS
 from medvqa.records.configuration import announced_judge, other_versions
@@ -111,13 +111,6 @@ class Gate:
         return None
 
 
-def _asked_by(benchmark: Benchmark, run: RunRecord) -> Benchmark:
-    """The benchmark with the measures that a run's protocol adds."""
-    for technique in run.techniques:
-        benchmark = added_measures.under(benchmark, [run.protocol], technique, [run.wrong_costs])
-    return benchmark
-
-
 def load(rules: Rules, folder: Path, of: Path | None = None) -> tuple[Side, ...]:
     """Read the baselines; paths are relative to the folder. UsageError or DataError if one is invalid.
 
@@ -173,12 +166,18 @@ def prepare(
     """
     if not rules.active:
         return None
-    benchmarks = {name: _asked_by(benchmark, run) for name, benchmark in benchmarks.items()}
+    asked = [run.protocol], run.techniques, [run.wrong_costs]
+    benchmarks = {name: added_measures.under(benchmark, *asked) for name, benchmark in benchmarks.items()}
     # Skip benchmarks without any applicable technique.
     present = {name: recorded for name, recorded in run.benchmarks.items() if recorded.prompts}
     chosen = bool(run.options.benchmark)
     if any(of.readers is not None for of in (run, *(side.run for side in baselines))):
         raise UsageError("a gate compares models; compare a model with people by `medvqa compare` (medvqa help people)")
+    if perturbation.is_mask(run.protocol.perturb):
+        raise UsageError(
+            f"--perturb={run.protocol.perturb}: masks of regions describe a run and are never gated: leave out "
+            "--baseline, and add --gate=off if this project has rules of a gate"
+        )
     _check_names(rules, benchmarks)
     notes = _check_present(rules, present, chosen)
     sides = tuple(_comparable(side, run, present, chosen) for side in baselines)

@@ -1,21 +1,35 @@
-"""Drawings beside the slices: abilities beside people's, spread over prompts, published rows."""
+"""Drawings: abilities beside people, spread over prompts, robustness, published rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from medvqa.benchmarks import published as papers
-from medvqa.figures import INTERVAL, UNITS, About, Column, Figure, Table, counted, texts
+from medvqa.comparing import ChangedMeasure, Robustness
+from medvqa.figures import (
+    INTERVAL,
+    UNITS,
+    About,
+    Column,
+    Figure,
+    Table,
+    counted,
+    texts,
+    typeset,
+)
 from medvqa.metrics import Spread
+from medvqa.perturbing import LEVELS
 from medvqa.protocols import position
 from medvqa.report.build import Part, slices
 from medvqa.report.bundle import axes
-from medvqa.report.bundle.axes import Axis, Tick
+from medvqa.report.bundle.axes import PERCENT, Axis, Tick
 from medvqa.report.bundle.page_blocks import Block, PlotBlock, PlotPoint, PlotSeries, table_block
 from medvqa.report.bundle.texts import Linker, label, query_of, title_of
 from medvqa.tags import lexicon
 
+PERTURBATIONS, APART = 5, 0.08
+"""Perturbations of one drawing, which has a colour more, and the distance of their points at one level."""
 LONG = 24
 """A table with more published rows is folded at first."""
 
@@ -94,6 +108,59 @@ def spread_plot(spread: Spread, tabs: tuple[str, ...] = ()) -> PlotBlock:
         else [PlotSeries("", samples)],
         tabs=tabs,
     )
+
+
+# ---- robustness ------------------------------------------------------------------------------------------------------
+
+
+def robustness_plots(found: Robustness, tabs: tuple[str, ...] = ()) -> Iterator[PlotBlock]:
+    """Yield the first headline measure of each benchmark and technique over the levels of each perturbation."""
+    by_part: dict[tuple[str, str], list[ChangedMeasure]] = {}
+    for row in found.changes:
+        if row.kind in ("image", "form") and row.level:
+            own = by_part.setdefault((row.compared.benchmark, row.compared.technique), [row])
+            own += [row] * (row is not own[0] and row.compared.metric == own[0].compared.metric)
+    for (benchmark, technique), rows in by_part.items():
+        first = rows[0].compared
+        names, named = list(dict.fromkeys(row.name for row in rows)), label(first.metric)
+        for start in range(0, len(names), PERTURBATIONS):
+            shown = names[start : start + PERTURBATIONS]
+            drawn = [
+                [_at_level(row, (k - (len(shown) - 1) / 2) * APART) for row in rows if row.name == name]
+                for k, name in enumerate(shown)
+            ]
+            clean = max((row.compared for row in rows), key=lambda compared: compared.shown.units)
+            line = [
+                PlotPoint(at, clean.shown.baseline, label=f"clean: {named} {clean.figures[0].stated}")
+                for at in (0.5, LEVELS + 0.5)
+            ]
+            values = [value for points in drawn for point in points for value in (point.y, point.low, point.high)]
+            more = (
+                f" ({start // PERTURBATIONS + 1} of {-(-len(names) // PERTURBATIONS)})"
+                if len(names) > PERTURBATIONS
+                else ""
+            )
+            yield PlotBlock(
+                f"{benchmark}, {technique}: {named} by level{more}",
+                "level",
+                f"{named} %" if first.percent else named,
+                Axis(0.5, LEVELS + 0.5, [Tick(at, f"{at}") for at in range(1, LEVELS + 1)]),
+                PERCENT if first.percent else axes.around([*values, clean.shown.baseline], is_percent=False),
+                [
+                    PlotSeries("clean", line, drawn="line"),
+                    *(PlotSeries(label(name), points, "line") for name, points in zip(shown, drawn, strict=True)),
+                ],
+                notes=("Lines join the levels of a change. Bars: the 95 % interval of each value by itself.",),
+                tabs=tabs,
+            )
+
+
+def _at_level(row: ChangedMeasure, aside: float) -> PlotPoint:
+    """The point of a row, moved aside so that intervals of one level do not cover each other."""
+    value, change = row.value, row.compared.figures[2]
+    said = f"level {row.level}: {value.stated}, {value.interval}; difference {change.text}, {change.interval}"
+    low, high = (None, None) if value.few else (value.low, value.high)
+    return PlotPoint((row.level or 0) + aside, value.value, low, high, typeset(said))
 
 
 # ---- published rows --------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from typing import Literal
 
 from medvqa import statistics
 from medvqa.figures import FEW, Figure, counted, defined, number
-from medvqa.items import INVALID_OUTCOMES
 from medvqa.metrics.confident import ROOT, ConfidenceQuality, Rated
 from medvqa.report import tables
 from medvqa.report.build import Part, Report
@@ -42,21 +41,14 @@ def confidence_section(report: Report) -> PageSection:
             if found.n and found.rated.probability:
                 blocks.append(reliability(found, tabs))
             if found.n >= FEW:
-                blocks.append(risks(found, offered(part) if report.run.protocol.abstain else None, tabs))
+                blocks.append(risks(found, offered(part), tabs))
     return section("confidence", "Confidence", blocks)
 
 
 def reliability(found: ConfidenceQuality, tabs: tuple[str, ...] = ()) -> PlotBlock:
-    """A diagram of confidences that are probabilities: the share of right answers in bins of equal mass.
-
-    The intervals are Clopper and Pearson's over independent groups, of level 1 - 0.05 / bins, so that all of them hold
-    in 95 % of runs: of ten intervals of 95 %, some leaves out the confidence of a calibrated model in 20 to 32 % of
-    runs. A bin is called over- or underconfident by the same interval.
-    """
-    error = found.by_name[ROOT]
-    shown = Figure(error.value, error.low, error.high).stated
+    """A diagram of confidences that are probabilities: the share of right answers in bins of equal mass."""
     return PlotBlock(
-        f"Reliability: calibration error {shown}, {counted(found.n, 'answers')}",
+        f"Reliability: calibration error {Figure(found.by_name[ROOT].value).stated}, {counted(found.n, 'answers')}",
         "mean confidence %",
         "correct %",
         PERCENT,
@@ -72,7 +64,11 @@ def reliability(found: ConfidenceQuality, tabs: tuple[str, ...] = ()) -> PlotBlo
 
 
 def points_of(rated: Rated) -> list[PlotPoint]:
-    """Return a point for each bin."""
+    """Return a point for each bin, called over- or underconfident if its interval misses the confidence.
+
+    Intervals are Clopper and Pearson's over groups, of level 1 - 0.05 / bins, so that all of them hold in 95 % of runs:
+    of ten intervals of 95 %, some leaves out the confidence of a calibrated model in 20 to 32 % of runs.
+    """
     import numpy as np
 
     places = binned(rated.confidence, len(np.unique(rated.group)))
@@ -100,16 +96,10 @@ def points_of(rated: Rated) -> list[PlotPoint]:
 
 
 def offered(part: Part) -> PlotPoint | None:
-    """The answers of a run that offered to abstain, as one point: their share of all scored answers, and their errors.
-
-    None without an answer. It is no curve: the model was asked once.
-    """
-    scored = [result for result in part.results if result.score.value is not None]
-    given = [1 - (each.score.value or 0) for each in scored if each.score.outcome not in INVALID_OUTCOMES]
-    if not given:
-        return None
-    share, risk = len(given) / len(scored), math.fsum(given) / len(given)
-    return PlotPoint(share, risk, label=f"{_said(share, risk)}, {counted(len(given), 'answers')}")
+    """The coverage and the errors of a run that offered to abstain: a point, no curve, as the model was asked once."""
+    own = {measure.name: measure.value for measure in part.measures if not measure.slice}
+    share, right = own.get("coverage"), own.get("answered_accuracy")
+    return None if share is None or right is None else PlotPoint(share, 1 - right, label=_said(share, 1 - right))
 
 
 def _said(share: float, risk: float) -> str:

@@ -13,6 +13,7 @@ from medvqa.report.bundle.texts import label
 
 QUESTIONS: Mapping[str, str] = {
     differing.IMAGE: "Does it look at the image?",
+    differing.PERTURB: "Does the perturbation cost anything?",
     "shots": "Do examples help?",
     "reasoning": "Does reasoning help?",
     "explain": "Does it help to ask for an explanation?",

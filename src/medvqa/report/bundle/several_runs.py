@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medvqa import comparing, metrics
-from medvqa.comparing import Compared, Paired, PairedPart, Side, Study, Versus, under_protocols
+from medvqa.comparing import Compared, Paired, PairedPart, Side, Study, Versus, differing, under_protocols
 from medvqa.figures import About, Column, Figure, Table, numbers, of_units, texts
 from medvqa.items import INVALID_OUTCOMES, Benchmark
-from medvqa.report import comparison
-from medvqa.report.bundle import leaderboards
+from medvqa.report import comparison, robustness
+from medvqa.report.bundle import charts, leaderboards
 from medvqa.report.bundle.difference_sentences import QUESTIONS, sentence
 from medvqa.report.bundle.leaderboards import Boards
 from medvqa.report.bundle.page_blocks import (
@@ -33,6 +33,7 @@ ROWS = 24
 """Rows of a table of slices at first."""
 SHOWN = 3
 """Notes that are shown before they are folded."""
+WITHOUT_RANK = "Runs with changed images or questions are compared with their clean run. See Robustness."
 ALONE = (
     "A row can have its whole interval on one side of 0 and still not be shown: its interval is for this row alone, "
     "and among many differences a few look large by chance. It is a reason to test again with more questions."
@@ -82,8 +83,11 @@ def sections(
         PageSection("result", "Result", [*_notices(boards, left_out), *_headline(boards, compared)]),
         *(_against_readers(each) for each in comparison.against_readers(study)),
         PageSection("ranking", "Leaderboard", _leaderboard(boards)),
+        section("robustness", "Robustness", _robustness(study)),
         PageSection(
-            "effects", "One setting changed", [each.headline() for each in compared if several and each.meaning]
+            "effects",
+            "One setting changed",
+            [each.headline() for each in compared if several and each.meaning and not _is_perturbed(each.paired)],
         ),
         PageSection("slices", "Slices by run", leaderboards.by_slice(boards)),
         PageSection("differences", "Differences of every two runs", leaderboards.every_two(boards)),
@@ -97,6 +101,15 @@ def _against_readers(found: comparison.Section) -> PageSection:
     return section("readers", found.title, [TextBlock(lines=found.notes), *map(table_block, found.tables)])
 
 
+def _robustness(study: Study) -> Iterator[Block | None]:
+    """Yield the drawings, tables and notes of each clean run with its changed runs; several stand under tabs."""
+    for found in study.robustness:
+        tabs = (found.clean,) if len(study.robustness) > 1 else ()
+        yield from charts.robustness_plots(found, tabs)
+        yield from (table_block(table, tabs=(*tabs, table.title)) for table in robustness.tables(found))
+        yield TextBlock(lines=tuple(robustness.notes(found)), tabs=tabs)
+
+
 # ---- the result ------------------------------------------------------------------------------------------------------
 
 
@@ -105,7 +118,9 @@ def _notices(boards: Boards, left_out: str) -> list[Block]:
     study = boards.study
     drawn = synthetic(boards.benchmarks[part.benchmark] for paired in allowed(study.versus) for part in paired.parts)
     refusals = dict.fromkeys(line for versus in study.versus for line in versus.refusals)
-    link = "#effects" if any(paired.difference for paired in allowed(study.versus)) else ""
+    link = (
+        "#effects" if any(paired.difference and not _is_perturbed(paired) for paired in allowed(study.versus)) else ""
+    )
     refused = [NoticeBlock(f"not comparable: {line}", "bad") for line in refusals]
     apart = [
         NoticeBlock(f"{study.sides[place].name} is not on the leaderboard: {'; '.join(why)}", link=link)
@@ -125,8 +140,17 @@ def _headline(boards: Boards, pairs: Sequence[_TwoRuns]) -> list[Block]:
         f"A difference is shown (▲ better, ▼ worse) only if its p, by Holm over {comparison.family(boards.tests)}, is "
         "at most 0.05; in slices, p is by Holm over one measure and dimension. Only a gate gives a verdict."
     )
-    said = [leaderboards.leading(boards)] if boards.study.rankings else [pair.headline() for pair in pairs]
-    return [*said, TextBlock(lines=(rule,))] if said else []
+    several = len(boards.study.sides) > 2
+    said = [pair.headline() for pair in pairs if not (several and _is_perturbed(pair.paired))]
+    if boards.study.rankings:
+        said = [leaderboards.leading(boards)]
+    changed = [NoticeBlock(WITHOUT_RANK, "open", "#robustness")] if several and boards.study.robustness else []
+    return [*said, *changed, TextBlock(lines=(rule,))] if said or changed else []
+
+
+def _is_perturbed(paired: Paired) -> bool:
+    """Whether the runs differ in the perturbation alone, so that they stand in the section of robustness."""
+    return paired.difference is not None and paired.difference.setting == differing.PERTURB
 
 
 # ---- the leaderboard -------------------------------------------------------------------------------------------------
@@ -153,7 +177,7 @@ def _leaderboard(boards: Boards) -> list[Block]:
     if not name:
         return leaderboards.tables(boards)
     others = [side for side in boards.study.sides if side.name != name]
-    without = comparing.study(others, boards.benchmarks, flips=False, rank_two=True, units=False)
+    without = comparing.study(others, boards.benchmarks, flips=False, rank_two=True, units=False, robust=False)
     return [
         *leaderboards.tables(boards, ["All runs"]),
         *leaderboards.tables(Boards(without, boards.benchmarks, boards.notes), [f"Without {name}"]),
@@ -321,7 +345,7 @@ def _facts(side: Side) -> tuple[object, ...]:
         side.name,
         side.model,
         ", ".join(techniques),
-        side.run.ablation or "original",
+        side.run.ablation or side.run.protocol.perturb or "original",
         answers,
         share,
         truncated,

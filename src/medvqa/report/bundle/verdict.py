@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from medvqa.items import Benchmark, Outcome
+from medvqa.protocols import perturbation
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle.axes import PERCENT
 from medvqa.report.bundle.page_blocks import (
@@ -126,7 +127,9 @@ def _left_out(report: Report) -> tuple[bool, list[str]]:
 
 
 def _control(report: Report) -> str:
-    """A sentence if the model did not get the images, else ""."""
+    """A sentence if the model did not get the images as they are, else ""."""
+    if (changed := perturbation.of(report.run.protocol.perturb)) is not None and not report.ablation:
+        return f"The model got changed images: {changed.words}. Pictures on this page are as the model saw them."
     if not report.ablation:
         return ""
     got = CONTROLS.get(report.run.ablation or "", f"The model got {report.ablation}")
