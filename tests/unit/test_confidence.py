@@ -292,6 +292,9 @@ def test_likelihoods_rank_and_are_no_probabilities() -> None:
     assert confidence_of(replace(answers[0], technique="ps")) is None
     assert ranking_of(replace(answers[20], technique="ps")) == pytest.approx(0.6)
     assert (confidences.kind_of(gd), confidences.kind_of(ps)) == ("option", "for ranking")
+    both = [((each.technique,), "B", each) for each in (gd, ps)]
+    tables = [confidences.table(both, ["technique"], short=short) for short in (False, True)]
+    assert [{row[0] for row in table.rows} for table in tables] == [{"gd", "ps"}, {"gd"}]
 
 
 def test_areas_of_few_wrong_answers_have_no_intervals() -> None:

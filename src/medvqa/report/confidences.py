@@ -71,10 +71,11 @@ def table(
     """Return the measures of confidences, a row for each; no rows without any.
 
     `found`: the cells that name a part, under the columns `names`; its title; and the quality of its confidences.
-    `short`: the measures in SHORT alone.
+    `short`: the measures in SHORT alone, and none of PS.
     """
     rows, about, notes = list[tuple[object, ...]](), list[About](), list[str]()
-    for named, title, each in found:
+    shown = [own for own in found if not (short and own[2].technique == "ps")]
+    for named, title, each in shown:
         kind = kind_of(each)
         for measure in each.measures:
             heading, meaning = NAMES[measure.name]
@@ -86,7 +87,7 @@ def table(
                 figure = Figure(*bounds, groups=each.groups, percent=percent, digits=None if percent else digits)
                 rows.append((*named, kind, heading, figure, figure, figure))
                 about.append(About(group=f"{title}: {SOURCES[kind]}", note=meaning))
-        notes += _notes(each, f"{title}: " if len(found) > 1 else "", short=short)
+        notes += _notes(each, f"{title}: " if len(shown) > 1 else "", short=short)
     columns = (*texts(*names, "confidence", "measure"), Column("value", "stated"), INTERVAL, UNITS)
     return Table("Confidence", columns, tuple(rows), tuple(notes), about=tuple(about))
 
