@@ -1326,3 +1326,16 @@ def test_a_protocol_tells_where_confidences_come_from(fields: dict[str, Any], te
     signs = {dict(metric.signs).get("confidence") for metric in of.metrics} - {None}
     assert signs == ({source} if source else set())
     assert added_measures.under(ASKED, [protocol, Protocol(abstain=True)], ["ps"], []).metrics[-1].name != "log_loss"
+
+
+@examples(200)
+@given(st.lists(st.sampled_from(["correct", "wrong", "abstained", "unparsed"]), min_size=8, max_size=60))
+def test_the_interval_of_a_reliability_stays_within_what_it_can_be(outcomes: list[Outcome]) -> None:
+    results = ended_as(*outcomes)
+    (found,) = metrics.measures(results, [metrics.effective_reliability(3)], (), benchmark="slake", signature={})[:1]
+    assert found.value is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert -3 <= found.low <= found.value <= found.high <= 1
+    # Equal answers are no certainty.
+    assert found.low < found.high

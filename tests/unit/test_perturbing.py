@@ -273,7 +273,7 @@ def test_a_name_is_read_with_level_and_set() -> None:
     ("typed", "told"),
     [
         ("gausian_noise:3", "Did you mean 'gaussian_noise'?"),
-        ("typo", "Of questions: typos, paraphrase"),
+        ("typo", "Did you mean 'typos'?"),
         ("bubble:6", "levels are 1 to 5; type --perturb=bubble:3"),
         ("bubble:", "levels are 1 to 5; type --perturb=bubble:3"),
         ("bubble:\u0663", "levels are 1 to 5"),
@@ -318,8 +318,8 @@ def test_the_random_numbers_are_those_of_the_question_and_the_place() -> None:
 def test_how_many_questions_got_which_parameters_is_told() -> None:
     asked = [question("1", "ct"), question("2", "ct"), question("3", "mri"), question("4", images=())]
     assert perturbation.parameters_used(asked, "gaussian_noise:3") == (
-        "MedMNIST-C's chestmnist for 1 question (no modality with a set: general, by medvqa); MedMNIST-C's organamnist "
-        "for 2 questions (by modality); 1 question without an image, unchanged"
+        "parameters of chestmnist for 1 question (MedMNIST-C; 1 by medvqa's choice: no modality with a set); "
+        "parameters of organamnist for 2 questions (MedMNIST-C); 1 question without an image, unchanged"
     )
     assert perturbation.parameters_used(asked, "") == perturbation.parameters_used(asked, "typos:3") == ""
 

@@ -86,6 +86,11 @@ class Compared:
     counted: Counted = "items"
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """Its benchmark, technique and metric."""
+        return self.benchmark, self.technique, self.metric
+
+    @property
     def shown(self) -> Comparison:
         """The comparison in terms of the measure itself: `low` and `high` bound new minus baseline.
 

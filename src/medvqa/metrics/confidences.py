@@ -47,9 +47,6 @@ def brier_score(results: Sequence[Result]) -> tuple[float, float]:
     return LEFT_OUT if confidence is None or score is None else ((confidence - score) ** 2, 1.0)
 
 
-brier_score = replace(brier_score, bounded=True)
-
-
 @ratio(binary=False, percent=False, better="lower")
 def log_loss(results: Sequence[Result]) -> tuple[float, float]:
     """Mean over answers with a confidence, clipped to 0.005 and 0.995, of minus the log of its share for the truth."""
@@ -59,6 +56,9 @@ def log_loss(results: Sequence[Result]) -> tuple[float, float]:
         return LEFT_OUT
     clipped = min(max(confidence, CLIP), 1 - CLIP)
     return -(score * log(clipped) + (1 - score) * log(1 - clipped)), 1.0
+
+
+brier_score, log_loss = replace(brier_score, bounds=(0.0, 1.0)), replace(log_loss, bounds=(0.0, -log(CLIP)))
 
 
 @ratio(better="lower")

@@ -41,24 +41,17 @@ MARKS, TEXTS, LETTERS, BUBBLES = 5, 6, 10, 25
 
 
 def _gaussian_noise(pixels: Pixels, spread: float, random: np.random.Generator) -> Pixels:
-    def noisy(band: Pixels) -> Pixels:
-        noise = random.standard_normal(band.shape, dtype="float32")
-        noise *= 255 * spread
-        noise += band
-        return to_pixels(noise)
-
-    return in_bands(pixels, noisy)
+    return in_bands(pixels, lambda band: to_pixels(_normal(band, 255 * spread, random) + band))
 
 
 def _speckle_noise(pixels: Pixels, spread: float, random: np.random.Generator) -> Pixels:
-    def noisy(band: Pixels) -> Pixels:
-        noise = random.standard_normal(band.shape, dtype="float32")
-        noise *= spread
-        noise += 1
-        noise *= band
-        return to_pixels(noise)
+    return in_bands(pixels, lambda band: to_pixels((_normal(band, spread, random) + 1) * band))
 
-    return in_bands(pixels, noisy)
+
+def _normal(band: Pixels, spread: float, random: np.random.Generator) -> Values:
+    import numpy as np
+
+    return random.standard_normal(band.shape, dtype=np.float32) * np.float32(spread)
 
 
 def _shot_noise(pixels: Pixels, photons: float, random: np.random.Generator) -> Pixels:
@@ -105,14 +98,13 @@ def _impulse_noise(pixels: Pixels, share: float, random: np.random.Generator) ->
 
 
 def _jpeg_compression(pixels: Pixels, quality: int, random: np.random.Generator) -> Pixels:
+    import numpy as np
     import PIL.Image
 
-    def compressed(picture: PIL.Image.Image) -> PIL.Image.Image:
-        file = io.BytesIO()
-        picture.save(file, "JPEG", quality=quality)
-        return PIL.Image.open(file, formats=("JPEG",))
-
-    return with_pillow(pixels, compressed)
+    file = io.BytesIO()
+    PIL.Image.fromarray(pixels).save(file, "JPEG", quality=quality)
+    with PIL.Image.open(file, formats=("JPEG",)) as opened:
+        return np.asarray(opened)
 
 
 def _pixelate(pixels: Pixels, share: float, random: np.random.Generator) -> Pixels:
@@ -297,11 +289,8 @@ def _bubble(pixels: Pixels, bubbles: tuple[int, int], random: np.random.Generato
         x, y = _between(left, radius, width - radius), _between(top, radius, height - radius)
         for reach, fill in ((radius + border, 130), (radius, 100)):
             canvas.ellipse((x - reach, y - reach, x + reach, y + reach), fill=fill)
-
-    def shown(picture: PIL.Image.Image) -> PIL.Image.Image:
-        return PIL.Image.composite(PIL.Image.new("RGB", picture.size, "white"), picture, white)
-
-    return with_pillow(pixels, shown)
+    even = PIL.Image.new("RGB", white.size, "white")
+    return with_pillow(pixels, lambda picture: PIL.Image.composite(even, picture, white))
 
 
 def _black_corner(pixels: Pixels, factor: float, random: np.random.Generator) -> Pixels:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -35,7 +35,8 @@ MODALITIES: Mapping[str, tuple[str, ...]] = {
 """Data sets of MedMNIST-C -> the slugs of the modality that they are taken for. The choice is ours."""
 GENERAL = ("chestmnist", "dermamnist", "pathmnist")
 """Where no modality chooses, the first of these sets that has the change. The choice is ours."""
-BY_GENERAL = "no modality with a set: general, by medvqa"
+BY_GENERAL = "by medvqa's choice: no modality with a set"
+"""Why a question has the general set."""
 _BY_SLUG = {slug: name for name, slugs in MODALITIES.items() for slug in slugs}
 
 
@@ -61,6 +62,13 @@ class ImagePerturbation:
     def is_mask(self) -> bool:
         """Whether it hides a region, or a place elsewhere."""
         return self.name.partition(":")[0] in masks.MASKS
+
+    @property
+    def needs(self) -> str:
+        """The text on questions that it is for, after "has"."""
+        if self.is_mask:
+            return f"a region with room for it elsewhere; a table names regions in a column box: {regions.EXPECTED}"
+        return f"its modality: a tag {DIMENSION} with one of the words {', '.join(self.change.modalities)}"
 
     @property
     def change(self) -> PixelChange:
@@ -109,12 +117,6 @@ def of(perturb: str) -> ImagePerturbation | None:
         return None
 
 
-def is_mask(perturb: str) -> bool:
-    """Whether `Protocol.perturb` hides a region of the image, or a place elsewhere."""
-    found = of(perturb)
-    return found is not None and found.is_mask
-
-
 def in_words(perturb: str) -> str:
     """Return `Protocol.perturb` in a few words for people."""
     found = of(perturb)
@@ -148,7 +150,7 @@ def altered(images: Iterable[Image], item: Item, perturb: str) -> tuple[Image, .
     perturbation = of(perturb) if perturb else None
     if perturbation is None:
         return tuple(images)
-    if perturbation.is_mask:
+    if perturbation.is_mask and (images := tuple(images)):
         first, *others = images
         change = Alteration(perturbation.name, seed=_seed(item, 0), boxes=regions.boxes_of(item.extra))
         return replace(first, alteration=change), *others
@@ -186,18 +188,20 @@ def _seed(item: Item, place: int) -> int:
     return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest())
 
 
-def parameters_used(items: Iterable[Item], perturb: str) -> str:
+def parameters_used(items: Collection[Item], perturb: str) -> str:
     """Return how many questions got which parameters, "" if `Protocol.perturb` changes no images.
 
-    "MedMNIST-C's chestmnist for 120 questions (by modality)". Questions without an image are counted too.
+    "parameters of chestmnist for 120 questions (MedMNIST-C)". Questions without an image are counted too.
     """
     perturbation = of(perturb)
     if perturbation is None:
         return ""
-    counts = Counter(set_of(item, perturbation) if item.images else None for item in items)
-    bare, source = counts.pop(None, 0), perturbation.change.source
-    told = []
-    for name, why in sorted(key for key in counts if key is not None):
-        of_set, because = f"'s {name}" * bool(name), f" ({why})" * bool(why)
-        told.append(f"{source}{of_set} for {counted(counts[name, why], 'questions')}{because}")
-    return "; ".join([*told, *([f"{counted(bare, 'questions')} without an image, unchanged"] if bare else [])])
+    shown = [set_of(item, perturbation) for item in items if item.images]
+    bare, source = len(items) - len(shown), perturbation.change.source.replace("ours", "by medvqa")
+    number, ours = Counter(name for name, _ in shown), Counter(name for name, why in shown if why == BY_GENERAL)
+    told = [
+        f"{f'parameters of {name} ' * bool(name)}for {counted(number[name], 'questions')} ({source}"
+        f"{f'; {ours[name]:,} {BY_GENERAL}' * (name in ours)})"
+        for name in sorted(number)
+    ]
+    return "; ".join(told + [f"{counted(bare, 'questions')} without an image, unchanged"] * bool(bare))

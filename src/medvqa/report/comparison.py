@@ -99,7 +99,9 @@ def of_study(study: Study, benchmarks: Mapping[str, Benchmark], shown: Shown | N
             versus.paired, benchmarks, refusals=versus.refusals, notes=versus.notes, shown=shown, tests=tests
         )
     ]
-    pairs = [*against_readers(study), *robust(study.robustness), *pairs]
+    # Of two runs, their differences come first.
+    changed = robust(study.robustness)
+    pairs = [*against_readers(study), *([*pairs, *changed] if len(study.sides) == 2 else [*changed, *pairs])]
     if not study.rankings:
         return pairs
     return [Section("Ranking", (), tuple(ranked(ranking, tests) for ranking in study.rankings)), *pairs]
@@ -572,32 +574,10 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
             }
             for ranking in study.rankings
         ],
-        **({"robustness": list(map(robust_as_json, study.robustness))} if study.robustness else {}),
+        **robustness.as_json(study.robustness),
         **({"readers": [msgspec.to_builtins(each) for each in study.against]} if study.against else {}),
         **({"trends": list(map(_trend_as_json, trends))} if trends else {}),
     }
-
-
-def robust_as_json(found: Robustness) -> dict[str, Any]:
-    """A clean run with its changed runs, as a value for `run_folder.write_json`; fractions."""
-    changes = [
-        {
-            **{name: getattr(row, name) for name in ("kind", "level", "run", "baseline")},
-            "change": row.name,
-            **_as_json(row.compared),
-            "value": [row.value.value, row.value.low, row.value.high],
-            "retained": [row.retained.value, row.retained.low, row.retained.high],
-        }
-        for row in found.changes
-    ]
-    consistency = [
-        {
-            **{name: getattr(each, name) for name in ("benchmark", "technique", "forms", "invalid")},
-            **{name: getattr(each.share, name) for name in ("value", "low", "high", "n", "groups")},
-        }
-        for each in found.consistency
-    ]
-    return {"clean": found.clean, "model": found.model, "changes": changes, "consistency": consistency}
 
 
 def _confidences(compared: Paired) -> list[dict[str, Any]]:
@@ -692,40 +672,26 @@ def _result_as_json(result: Result) -> dict[str, Any]:
     }
 
 
-def as_csv(compared: Sequence[Paired], robust: Sequence[Robustness] = ()) -> str:
+def as_csv(compared: Sequence[Paired]) -> str:
     """One row per measure and slice of each comparison; fractions, empty if undefined.
 
-    If runs differ in one setting, further columns name it, its values and its effect. With changed runs, the last
-    columns have the share retained, and the last rows the comparisons of `Robustness` that are of no two runs above.
+    If runs differ in one setting, the last columns name it, its values and its effect.
     """
     differ = any(paired.difference for paired in compared)
-    changes = {
-        (row.run, row.baseline, row.compared.benchmark, row.compared.technique, row.compared.metric): row
-        for found in robust
-        for row in found.changes
-    }
-    entries = [
-        ((paired.new.name, paired.baseline.name, row.benchmark, row.technique, row.metric), row, paired.difference)
-        for paired in compared
-        for row in paired.tables
-    ]
-    known = {key for key, *_ in entries}
-    entries += [(key, row.compared, None) for key, row in changes.items() if key not in known]
-    full = in_full(row for _, row, _ in entries)
+    full = in_full(row for paired in compared for row in paired.tables)
     place = full.names.index("headline")
-
-    def more(key: tuple[str, ...], row: Compared) -> tuple[float | None, ...]:
-        share = changes[key].retained if key in changes and not row.slice else Figure(None)
-        return (share.value, share.low, share.high) if robust else ()
-
+    runs = [
+        (paired.new.name, paired.baseline.name, _settings(paired.difference))
+        for paired in compared
+        for _ in paired.tables
+    ]
     rows = (
-        (*key[:2], *row[:place], *row[place + 1 :], *(_settings(difference) if differ else ()), *more(key, compared))
-        for (key, compared, difference), row in zip(entries, full.rows, strict=True)
+        (new, baseline, *row[:place], *row[place + 1 :], *(settings if differ else ()))
+        for (new, baseline, settings), row in zip(runs, full.rows, strict=True)
     )
     names = ["value" if name == "slice" else name for name in full.names if name != "headline"]
     settings = ("differs", "new_setting", "baseline_setting", "effect") if differ else ()
-    retained = ("retained", "retained_low", "retained_high") if robust else ()
-    return csv(("new_run", "baseline_run", *names, *settings, *retained), rows)
+    return csv(("new_run", "baseline_run", *names, *settings), rows)
 
 
 def ranking_csv(rankings: Sequence[Ranking]) -> str:

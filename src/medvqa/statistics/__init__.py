@@ -46,6 +46,7 @@ from medvqa.statistics.intervals import (
     p_below,
     student,
     wilson,
+    within,
 )
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import (
@@ -61,7 +62,7 @@ from medvqa.statistics.paired import (
 )
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import passable_margin, units_needed
-from medvqa.statistics.retained import Retained, retained
+from medvqa.statistics.retained import retained
 from medvqa.statistics.sentences import RuleVerdict
 from medvqa.statistics.simulation import Simulated, UnitLayout, in_groups, simulated, units_to_pass
 from medvqa.statistics.spread import Deviations, deviations, equal_means
@@ -86,7 +87,6 @@ __all__ = [
     "MarginRule",
     "PartDifference",
     "Prepared",
-    "Retained",
     "RuleVerdict",
     "Shared",
     "Simulated",
@@ -134,4 +134,5 @@ __all__ = [
     "units_needed",
     "units_to_pass",
     "wilson",
+    "within",
 ]

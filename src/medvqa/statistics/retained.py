@@ -15,39 +15,28 @@ without a change does not show that nothing changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sqrt
 
-from medvqa.figures import defined
+from medvqa.figures import Figure, defined
 from medvqa.statistics.clustered import clustered
 from medvqa.statistics.influence import UnitTable, difference
 from medvqa.statistics.intervals import intervals
 from medvqa.statistics.paired import Comparison, prepared
 
 
-@dataclass(frozen=True, slots=True)
-class Retained:
-    """`value` is new / baseline, with its two-sided interval; all are None if undefined, the bounds also alone.
-
-    The value is undefined if the baseline is not shown to be above 0: if its interval, taken to be as wide on both
-    sides as on the wider one, holds 0.
-    """
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
 def retained(
     new: UnitTable,
     baseline: UnitTable,
     compared: Comparison,
-    *,
-    binary: bool,
     over: Sequence[int] | None = None,
     weights: Sequence[float] | None = None,
-) -> Retained:
+    *,
+    binary: bool,
+) -> Figure:
     """Return the share retained of a measure of one slice, or of a mean `over` slices, of values from 0 to 1.
+
+    It is undefined if the baseline is not shown to be above 0: if its interval, taken to be as wide on both sides as on
+    the wider one, holds 0.
 
     `compared`: the comparison of both tables, of which more is better. `binary`: every unit of the baseline is right or
     wrong. `over` and `weights` as for `paired.compare`.
@@ -58,10 +47,10 @@ def retained(
     b, d = compared.baseline, compared.difference
     # NaN bounds are no bounds.
     if b is None or d is None or not b - max(b - low, high - b) > 0:
-        return Retained()
+        return Figure(None)
     value = max(1 + d / b, 0.0)
     if compared.low is None or compared.high is None:
-        return Retained(value)
+        return Figure(value)
     precisions = clustered(sides[0]), estimates, clustered(difference(*sides))
     own, other, both = (float(each.variance[0]) for each in precisions)
     product = sqrt(both * other)
@@ -74,4 +63,5 @@ def retained(
         return (half + sign * sqrt(max(half * half - a * c, 0.0))) / a
 
     ends = bound(compared.low, -1), bound(compared.high, 1)
-    return Retained(value, *(defined(max(1 + end, 0.0)) for end in ends))
+    lowest, highest = (defined(max(1 + end, 0.0)) for end in ends)
+    return Figure(value, lowest, highest)

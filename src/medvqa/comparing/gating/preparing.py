@@ -173,7 +173,7 @@ def prepare(
     chosen = bool(run.options.benchmark)
     if any(of.readers is not None for of in (run, *(side.run for side in baselines))):
         raise UsageError("a gate compares models; compare a model with people by `medvqa compare` (medvqa help people)")
-    if perturbation.is_mask(run.protocol.perturb):
+    if (change := perturbation.of(run.protocol.perturb)) is not None and change.is_mask:
         raise UsageError(
             f"--perturb={run.protocol.perturb}: masks of regions describe a run and are never gated: leave out "
             "--baseline, and add --gate=off if this project has rules of a gate"
@@ -212,7 +212,7 @@ def unmeasurable(results: Sequence[Result], metric: Metric, run: RunRecord) -> s
     """Return why a metric cannot be gated on these results of a run; None if it can."""
     if metric.needs_responses and run.responses == DIGESTS:
         return f"metric '{metric.name}' needs the responses; write the baseline again without --no-responses"
-    if metric.binary is not None and (metric.percent or metric.bounded):
+    if metric.binary is not None and (metric.percent or metric.bounds == (0, 1)):
         return None
     failed: list[FailedMetric] = []
     tabled = metrics.tables(results, [metric], (), failed)

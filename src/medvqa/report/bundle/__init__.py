@@ -116,9 +116,7 @@ def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: P
         sections=several_runs.sections(study, benchmarks, images=pictures.note, left_out=packed.left_out),
         pairs=pairs,
         more={
-            "csv/measures": questions.encode(
-                compared_tables.as_csv(several_runs.allowed(study.versus), study.robustness)
-            ),
+            "csv/measures": questions.encode(compared_tables.as_csv(several_runs.allowed(study.versus))),
             "csv/ranking": questions.encode(compared_tables.ranking_csv(study.rankings)),
         },
     )

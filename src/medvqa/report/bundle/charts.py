@@ -7,17 +7,7 @@ from typing import Any
 
 from medvqa.benchmarks import published as papers
 from medvqa.comparing import ChangedMeasure, Robustness
-from medvqa.figures import (
-    INTERVAL,
-    UNITS,
-    About,
-    Column,
-    Figure,
-    Table,
-    counted,
-    texts,
-    typeset,
-)
+from medvqa.figures import INTERVAL, UNITS, About, Column, Figure, Table, counted, texts
 from medvqa.metrics import Spread
 from medvqa.perturbing import LEVELS
 from medvqa.protocols import position
@@ -114,41 +104,31 @@ def spread_plot(spread: Spread, tabs: tuple[str, ...] = ()) -> PlotBlock:
 
 
 def robustness_plots(found: Robustness, tabs: tuple[str, ...] = ()) -> Iterator[PlotBlock]:
-    """Yield the first headline measure of each benchmark and technique over the levels of each perturbation."""
-    by_part: dict[tuple[str, str], list[ChangedMeasure]] = {}
-    for row in found.changes:
-        if row.kind in ("image", "form") and row.level:
-            own = by_part.setdefault((row.compared.benchmark, row.compared.technique), [row])
-            own += [row] * (row is not own[0] and row.compared.metric == own[0].compared.metric)
-    for (benchmark, technique), rows in by_part.items():
-        first = rows[0].compared
-        names, named = list(dict.fromkeys(row.name for row in rows)), label(first.metric)
+    """Yield the first headline measure of each benchmark and technique over the levels of some perturbations each."""
+    rows = [row for row in found.changes if row.level and row.compared.percent]
+    firsts = {(row.compared.benchmark, row.compared.technique): row.compared for row in reversed(rows)}
+    for (benchmark, technique), first in sorted(firsts.items()):
+        key = benchmark, technique, first.metric
+        own = [row for row in rows if row.compared.key == key]
+        names, named = list(dict.fromkeys(row.name for row in own)), label(first.metric)
+        clean = max((row.compared.figures[0] for row in own), key=lambda figure: figure.n or 0)
+        line = [PlotPoint(at, clean.value, label=f"{clean.stated}, {clean.counted}") for at in (0.5, LEVELS + 0.5)]
         for start in range(0, len(names), PERTURBATIONS):
             shown = names[start : start + PERTURBATIONS]
-            drawn = [
-                [_at_level(row, (k - (len(shown) - 1) / 2) * APART) for row in rows if row.name == name]
-                for k, name in enumerate(shown)
-            ]
-            clean = max((row.compared for row in rows), key=lambda compared: compared.shown.units)
-            line = [
-                PlotPoint(at, clean.shown.baseline, label=f"clean: {named} {clean.figures[0].stated}")
-                for at in (0.5, LEVELS + 0.5)
-            ]
-            values = [value for points in drawn for point in points for value in (point.y, point.low, point.high)]
-            more = (
-                f" ({start // PERTURBATIONS + 1} of {-(-len(names) // PERTURBATIONS)})"
-                if len(names) > PERTURBATIONS
-                else ""
-            )
+            aside = {name: (k - (len(shown) - 1) / 2) * APART for k, name in enumerate(shown)}
             yield PlotBlock(
-                f"{benchmark}, {technique}: {named} by level{more}",
+                f"{benchmark}, {technique}: {named} by level"
+                + f", {shown[0]} to {shown[-1]}" * (len(names) > len(shown)),
                 "level",
-                f"{named} %" if first.percent else named,
+                f"{named} %",
                 Axis(0.5, LEVELS + 0.5, [Tick(at, f"{at}") for at in range(1, LEVELS + 1)]),
-                PERCENT if first.percent else axes.around([*values, clean.shown.baseline], is_percent=False),
+                PERCENT,
                 [
-                    PlotSeries("clean", line, drawn="line"),
-                    *(PlotSeries(label(name), points, "line") for name, points in zip(shown, drawn, strict=True)),
+                    PlotSeries("clean", line, "line"),
+                    *(
+                        PlotSeries(label(name), [_at_level(row, at) for row in own if row.name == name], "line")
+                        for name, at in aside.items()
+                    ),
                 ],
                 notes=("Lines join the levels of a change. Bars: the 95 % interval of each value by itself.",),
                 tabs=tabs,
@@ -157,10 +137,9 @@ def robustness_plots(found: Robustness, tabs: tuple[str, ...] = ()) -> Iterator[
 
 def _at_level(row: ChangedMeasure, aside: float) -> PlotPoint:
     """The point of a row, moved aside so that intervals of one level do not cover each other."""
-    value, change = row.value, row.compared.figures[2]
-    said = f"level {row.level}: {value.stated}, {value.interval}; difference {change.text}, {change.interval}"
-    low, high = (None, None) if value.few else (value.low, value.high)
-    return PlotPoint((row.level or 0) + aside, value.value, low, high, typeset(said))
+    value, place = row.value, (row.level or 0) + aside
+    said = f"level {row.level}: {value.stated}, {value.interval}"
+    return PlotPoint(place, value.value, value.low, value.high, said)
 
 
 # ---- published rows --------------------------------------------------------------------------------------------------

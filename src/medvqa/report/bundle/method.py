@@ -108,7 +108,7 @@ def _asking(report: Report) -> list[Fact]:
         Fact("Technique", ", ".join(f"{name} ({NAMES[name]})" for name in report.techniques)),
         Fact("Extraction", report.extraction),
         Fact("Ablation", report.ablation),
-        *_changed_images(report),
+        Fact("Changed images", _changed_images(report)),
         *_protocol(report.run.protocol),
     ]
     if cut := [part for part in report.parts if part.truncated]:
@@ -119,14 +119,12 @@ def _asking(report: Report) -> list[Fact]:
     return rows
 
 
-def _changed_images(report: Report) -> list[Fact]:
+def _changed_images(report: Report) -> str:
     """The change of images by --perturb, and how many questions got which parameters."""
-    perturb = report.run.protocol.perturb
-    if perturbation.of(perturb) is None:
-        return []
     items = {(result.item.benchmark, result.item.id): result.item for part in report.parts for result in part.results}
+    perturb = report.run.protocol.perturb
     used = perturbation.parameters_used(items.values(), perturb)
-    return [Fact("Changed images", perturbation.in_words(perturb)), Fact("Parameters of the change", used)]
+    return used and f"{perturbation.in_words(perturb)}, {used}"
 
 
 def _benchmark(report: Report, name: str, recorded: RecordedBenchmark) -> list[Fact]:

@@ -128,10 +128,10 @@ def _left_out(report: Report) -> tuple[bool, list[str]]:
 
 def _control(report: Report) -> str:
     """A sentence if the model did not get the images as they are, else ""."""
-    if (changed := perturbation.of(report.run.protocol.perturb)) is not None and not report.ablation:
-        return f"The model got changed images: {changed.words}. Pictures on this page are as the model saw them."
     if not report.ablation:
-        return ""
+        changed = perturbation.of(report.run.protocol.perturb)
+        shown = "Pictures on this page are as the model saw them."
+        return "" if changed is None else f"The model got changed images: {changed.words}. {shown}"
     got = CONTROLS.get(report.run.ablation or "", f"The model got {report.ablation}")
     return f"{got}. These numbers are a control: they show the score without the right image."
 
