@@ -34,6 +34,7 @@ from medvqa.items import (
     withholding,
 )
 from medvqa.judging import taxonomy
+from medvqa.metrics.confident import ConfidenceQuality
 from medvqa.protocols import added_measures, combining, position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
@@ -43,6 +44,7 @@ from medvqa.records import coverage, run_folder, run_record
 from medvqa.records.coverage import Basis, Coverage
 from medvqa.records.run_folder import Stored
 from medvqa.records.run_record import RunRecord, Selection
+from medvqa.report.confidences import qualities
 
 PROMPT = "prompt"
 """The dimension of slices that hold the answers to one prompt."""
@@ -56,7 +58,8 @@ class Part:
     benchmark's, followed by the technique if there are several, and by the ablation and the way to combine answers.
     `failed`: metrics that could not be computed, with their reasons. `spreads`: the spread over prompts and samples of
     each metric, () if each question was asked once. `combined`: the results that the measures count in place of
-    `results`, () if they count these. `votes`: their votes, None if nothing was voted on.
+    `results`, () if they count these. `votes`: their votes, None if nothing was voted on. `confidences`: the quality of
+    the answers' confidences by source, () without any.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Part:
     spreads: tuple[metrics.Spread, ...] = ()
     combined: tuple[Result, ...] = ()
     votes: Votes | None = None
+    confidences: tuple[ConfidenceQuality, ...] = ()
 
     @property
     def prompts(self) -> tuple[str, ...]:
@@ -437,6 +441,7 @@ def _part(
         _spreads(benchmark, technique, results, protocol, prompts, tuple(by_prompt)),
         counted,
         combining.votes(results, protocol),
+        qualities(benchmark.name, technique, results, protocol),
     )
 
 

@@ -28,6 +28,7 @@ from medvqa.items import (
     UsageError,
     withholding,
 )
+from medvqa.metrics import confident
 from medvqa.protocols import added_measures, perturbation
 from medvqa.records import identities, run_record
 from medvqa.records.baseline_file import DIGESTS
@@ -235,6 +236,11 @@ def _dropped(side: Side, present: Collection[str]) -> list[tuple[str, str, str, 
 def metric_of(benchmark: Benchmark, name: str, where: str) -> Metric:
     """A measure of a benchmark by name; UsageError lists the existing ones."""
     metrics = {metric.name: metric for metric in benchmark.metrics}
+    if name not in metrics and name.lower().replace("-", "_") in confident.CURVES:
+        raise UsageError(
+            f"{where}: '{name}' is no mean over questions, and cannot be gated; medvqa compare shows its paired "
+            "difference. Gate brier_score or log_loss, which tell of confidences question by question"
+        )
     if name not in metrics:
         raise UsageError(
             f"{where}: benchmark '{benchmark.name}' has no measure '{name}'"
