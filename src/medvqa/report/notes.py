@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from medvqa import metrics, printing, scoring, statistics
-from medvqa.figures import counted
+from medvqa.figures import Figure, counted
 from medvqa.items import Measure, Metric, QuestionKey, Result, Variant
+from medvqa.judging import correcting
 from medvqa.protocols import position, rotation
 from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import RunRecord
 from medvqa.records.selected import SELECTED
 from medvqa.report.build import Part, Report
+from medvqa.report.raters import KEPT_AS_JUDGED
+from medvqa.statistics import CorrectedMean
 from medvqa.tags import lexicon
 
 RECOVERED = "recovered from the column 'category', not given by its owners"
@@ -60,6 +63,9 @@ def noted(report: Report) -> list[Note]:
         for name in dict.fromkeys(part.benchmark.name for part in report.parts)
         if (line := fixed_slices(report.run, name))
     ]
+    if report.agreement_stale:
+        line = f"{correcting.FILE} belongs to other scores than the judge's now: repeat medvqa agreement --keep."
+        notes.append(Note(line, warns=True))
     if report.run.rescoring:
         notes.append(Note("scoring this run again was stopped: run medvqa rescore again.", warns=True))
     for part in report.parts:
@@ -192,6 +198,8 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
             sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}), SOME
         )
         say(f"{len(judged)} of {number} answers went to the judge {judges}.")
+        if report.agreement and (mean := report.agreement.of(part.benchmark.name, part.technique)):
+            warn(_corrected(mean.mean))
     if line := _unscored(report, part):
         warn(line)
     if part.outcomes["error"]:
@@ -225,6 +233,16 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
         version = scoring.rules.version_of(part.benchmark, extraction)
         say(note + (f" (version {version})" if version else ""))
     return notes
+
+
+def _corrected(mean: CorrectedMean) -> str:
+    """Return a sentence on the mean of judged answers, by the judge and corrected by people."""
+    judge, corrected = Figure(*mean.judge), Figure(*mean.corrected)
+    how = "corrected by people" if mean.tuning is not None else "by people alone, who differ too seldom from the judge"
+    return (
+        f"the mean score of {mean.n:,} judged answers is {judge.stated} by the judge and {corrected.stated} "
+        f"({corrected.interval}) {how}, who scored {mean.labelled:,} of them; {KEPT_AS_JUDGED}."
+    )
 
 
 def _unscored(report: Report, part: Part) -> str:

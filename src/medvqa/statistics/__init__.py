@@ -61,6 +61,7 @@ from medvqa.statistics.paired import (
 )
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import passable_margin, units_needed
+from medvqa.statistics.prediction_powered import CorrectedMean, LabelledScores, corrected_mean, reliability
 from medvqa.statistics.sentences import RuleVerdict
 from medvqa.statistics.simulation import Simulated, UnitLayout, in_groups, simulated, units_to_pass
 from medvqa.statistics.spread import Deviations, deviations, equal_means
@@ -74,6 +75,7 @@ __all__ = [
     "REPLICATES",
     "Comparison",
     "Components",
+    "CorrectedMean",
     "Correction",
     "Decision",
     "Design",
@@ -82,6 +84,7 @@ __all__ = [
     "Estimates",
     "FloorRule",
     "Influences",
+    "LabelledScores",
     "MarginRule",
     "PartDifference",
     "Prepared",
@@ -102,6 +105,7 @@ __all__ = [
     "compare_prepared",
     "components",
     "corrected",
+    "corrected_mean",
     "decide",
     "deviations",
     "difference",
@@ -122,6 +126,7 @@ __all__ = [
     "percentile",
     "prepared",
     "ratios",
+    "reliability",
     "resampled",
     "shortfall",
     "simulated",
