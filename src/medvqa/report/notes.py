@@ -238,10 +238,10 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
 def _corrected(mean: CorrectedMean) -> str:
     """Return a sentence on the mean of judged answers, by the judge and corrected by people."""
     judge, corrected = Figure(*mean.judge), Figure(*mean.corrected)
-    how = "corrected by people" if mean.tuning is not None else "by people alone, who differ too seldom from the judge"
+    how = "corrected by people" if mean.tuning is not None else "by people alone, as they rarely differ from it"
     return (
         f"the mean score of {mean.n:,} judged answers is {judge.stated} by the judge and {corrected.stated} "
-        f"({corrected.interval}) {how}, who scored {mean.labelled:,} of them; {KEPT_AS_JUDGED}."
+        f"({corrected.interval}) {how}; people scored {mean.labelled:,} of them; {KEPT_AS_JUDGED}."
     )
 
 

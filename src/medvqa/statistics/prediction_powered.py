@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from medvqa.figures import defined
 from medvqa.statistics.clustered import EQUAL, clustered
 from medvqa.statistics.estimating import estimate
-from medvqa.statistics.influence import Influences, UnitTable, combination, ratios
+from medvqa.statistics.influence import DIGITS, Influences, UnitTable, combination, ratios
 from medvqa.statistics.intervals import LEAST_DISCORDANT, intervals, student
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class LabelledScores:
         labelled = self.labelled
         if not self.stratified:
             return np.ones(int(labelled.sum()))
-        scores, place = np.unique(self.judge, return_inverse=True)
+        scores, place = np.unique(self.judge.round(DIGITS), return_inverse=True)
         counts = np.bincount(place[labelled], minlength=len(scores))
         small = counts < LEAST_OF_STRATUM
         if counts[small].sum() < LEAST_OF_STRATUM:
@@ -141,18 +141,17 @@ def corrected_mean(scores: LabelledScores) -> CorrectedMean:
 def tuning(scores: LabelledScores) -> float:
     """Return the slope of people's scores over the judge's, in [0, 1]: their covariance / the variance over all.
 
-    With the weight 1, (1 - n / N) times it is the lambda of PPI++ (section 6, for the mean); 0 if the judge's scores
-    are all equal, or for one label.
+    With the weight 1, (1 - n / N) times it is the lambda of PPI++ for a mean; 0 if the judge's scores are all equal.
     """
     import numpy as np
 
     labelled, weight = scores.labelled, scores.weights()
-    judge, label, n = scores.judge[labelled], scores.label[labelled], len(weight)
-    spread = float(scores.judge.var(ddof=1)) if len(scores.judge) > 1 else 0.0
-    if n < 2 or spread <= EQUAL**2:
+    judge, label = scores.judge[labelled], scores.label[labelled]
+    spread = float(scores.judge.var(ddof=1)) if len(labelled) > 1 else 0.0
+    if spread <= EQUAL**2:
         return 0.0
-    covariance = float(_mean((judge - _mean(judge, weight)) * (label - _mean(label, weight)), weight))
-    return float(np.clip(covariance * n / (n - 1) / spread, 0, 1))
+    covariance = _mean((judge - _mean(judge, weight)) * (label - _mean(label, weight)), weight)
+    return float(np.clip(covariance / spread, 0, 1))
 
 
 def powered(scores: LabelledScores, used: float) -> Influences:

@@ -253,7 +253,7 @@ def with_sheet(rules: Rules, sides: Sequence[Side]) -> tuple[Rules, tuple[str, .
     try:
         people, omitted = agreement.scores_of_people(tuple(map(Path, rules.judge_sheet)), run)
     except DataError as error:
-        raise UsageError(f"judge_sheet: {error}. If it is about answers of another run, {instead}") from None
+        raise UsageError(f"judge_sheet: {error} (for a sheet of another run: {instead})") from None
     own, notes = dict(rules.benchmarks), [f"judge_sheet: {note}" for note in omitted]
     for judged in correcting.means(run, people):
         rule, about, mean = own.get(judged.benchmark, BenchmarkRule()), judged.benchmark, judged.mean
