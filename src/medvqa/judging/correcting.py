@@ -13,23 +13,19 @@ from pathlib import Path
 import msgspec
 
 from medvqa import decode, statistics
-from medvqa.items import Result, UsageError
+from medvqa.items import Result
 from medvqa.judging.agreement import Judged, consensus, is_scored
 from medvqa.metrics.frames import groups
 from medvqa.records import run_folder
 from medvqa.statistics import CorrectedMean
 
 FILE = "agreement.json"
-SCHEMA = 1
 MAX_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedMean:
-    """The mean score of the judged answers to a benchmark by a technique.
-
-    `by_rule` counts its other scored answers of the same kinds, which are not in it.
-    """
+    """The mean score of the judged answers to a benchmark by a technique; `by_rule` counts the other scored ones."""
 
     benchmark: str
     technique: str
@@ -45,16 +41,10 @@ class KeptAgreement:
     judge: str
     raters: tuple[str, ...]
     means: tuple[JudgedMean, ...]
-    schema: int = SCHEMA
 
     def is_of(self, results: Iterable[Result]) -> bool:
         """Return whether a run's judge still gives these scores to these answers."""
         return self.digest == _digest(results)
-
-    def of(self, benchmark: str, technique: str) -> JudgedMean | None:
-        """Return the mean of a benchmark and technique, None if people scored none of its answers."""
-        means = (mean for mean in self.means if (mean.benchmark, mean.technique) == (benchmark, technique))
-        return next(means, None)
 
 
 def means(run: Judged, people: Mapping[str, Mapping[str, float]]) -> tuple[JudgedMean, ...]:
@@ -68,12 +58,10 @@ def means(run: Judged, people: Mapping[str, Mapping[str, float]]) -> tuple[Judge
     parts: dict[tuple[str, str], list[Result]] = {}
     for result in run.judgements:
         parts.setdefault((result.item.benchmark, result.technique), []).append(result)
-    kinds = {(*place, result.item.kind) for place, results in parts.items() for result in results}
     by_rule = Counter[tuple[str, str]](
         (result.item.benchmark, result.technique)
         for result in run.results.values()
         if result.score.value is not None and not is_scored(result)
-        if (result.item.benchmark, result.technique, result.item.kind) in kinds
     )
     found = []
     for place, results in parts.items():
@@ -94,11 +82,8 @@ def keep(run: Judged, people: Mapping[str, Mapping[str, float]], found: tuple[Ju
 
 def read(folder: Path) -> KeptAgreement | None:
     """Return the means that a run folder keeps, None without any. UsageError for a damaged file."""
-    path, again = folder / FILE, "Move it away and repeat medvqa agreement --keep"
-    content = decode.stored(path, KeptAgreement, MAX_BYTES, again)
-    if content is not None and content.schema != SCHEMA:
-        raise UsageError(f"{path}: its schema is {content.schema}; this version reads {SCHEMA}")
-    return content
+    again = "Move it away and repeat medvqa agreement --keep"
+    return decode.stored(folder / FILE, KeptAgreement, MAX_BYTES, again)
 
 
 def _digest(results: Iterable[Result]) -> str:

@@ -198,8 +198,9 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
             sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}), SOME
         )
         say(f"{len(judged)} of {number} answers went to the judge {judges}.")
-        if report.agreement and (mean := report.agreement.of(part.benchmark.name, part.technique)):
-            warn(_corrected(mean.mean))
+        means = report.agreement.means if report.agreement else ()
+        own = (mean for mean in means if (mean.benchmark, mean.technique) == (part.benchmark.name, part.technique))
+        warn(*(_corrected(mean.mean) for mean in own))
     if line := _unscored(report, part):
         warn(line)
     if part.outcomes["error"]:

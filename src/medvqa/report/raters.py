@@ -10,7 +10,6 @@ from medvqa.judging.coefficients import Agreement, Coefficient
 from medvqa.judging.correcting import JudgedMean
 from medvqa.judging.templates import SCALE
 from medvqa.statistics.intervals import LEAST_DISCORDANT
-from medvqa.statistics.prediction_powered import LEAST_LABELLED
 from medvqa.tags import lexicon
 
 CHECKED: Mapping[str, str] = {"exact": "exact agreement", "kappa": "kappa", "alpha": "alpha"}
@@ -86,8 +85,8 @@ def _means(means: Sequence[JudgedMean]) -> Table:
     rows = []
     for judged in means:
         mean = judged.mean
-        figures = [Figure(*ends) for ends in (mean.judge, mean.people, mean.corrected)]
-        figures.append(Figure(*mean.reliability, percent=False, digits=2))
+        figures = [Figure(*ends, groups=mean.groups) for ends in (mean.judge, mean.people, mean.corrected)]
+        figures.append(Figure(*mean.reliability, groups=mean.groups, percent=False, digits=2))
         shares = (number(share, percent=False, digits=2) for share in (mean.tuning, mean.widths))
         doubled = (figure for figure in figures for _ in range(2))
         rows.append((judged.benchmark, judged.technique, mean.labelled, mean.n, *doubled, *shares))
@@ -102,8 +101,6 @@ def _notes(judged: JudgedMean) -> Iterator[str]:
             f"{name}: judge and people differ in {mean.disagreements} of {mean.groups:,} groups; fewer than "
             f"{LEAST_DISCORDANT} do not show the judge's error, so the mean is that of people's scores alone"
         )
-    if mean.groups < LEAST_LABELLED:
-        yield f"{name}: {mean.groups} groups have a label; an interval needs {LEAST_LABELLED}"
     if judged.by_rule:
         yield f"{name}: {judged.by_rule:,} answers that rules scored are not in these means"
 

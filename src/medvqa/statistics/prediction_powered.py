@@ -39,7 +39,7 @@ Ends = tuple[float | None, float | None, float | None]
 LEAST_LABELLED = 10
 """Fewest groups with a label for an interval."""
 LEAST_OF_STRATUM = 5
-"""Fewest labels of a stratum; the judge's scores with fewer are one stratum."""
+"""Fewest labels of a stratum; the judge's scores with fewer join the one with the most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,33 +59,26 @@ class LabelledScores:
         """Check the scores."""
         import numpy as np
 
-        given = self.label[self.labelled]
-        if not len(given) or not all(np.all((scores >= 0) & (scores <= 1)) for scores in (self.judge, given)):
+        known = np.concatenate([self.judge, self.label[~np.isnan(self.label)]])
+        if len(known) == len(self.judge) or not np.all((known >= 0) & (known <= 1)):
             raise ValueError("scores must be from 0 to 1, and one answer at least must have a label")
 
     @property
-    def labelled(self) -> NDArray[np.bool_]:
-        """Whether people scored an answer, (answers,)."""
+    def known(self) -> tuple[Floats, Floats, Floats, NDArray[np.intp]]:
+        """The answers with a label: the judge's scores, people's, weights with the mean 1, and groups, (n,) each."""
         import numpy as np
 
-        return ~np.isnan(self.label)
-
-    def weights(self) -> Floats:
-        """Return the weights of the labelled answers, (n,), with the mean 1."""
-        import numpy as np
-
-        labelled = self.labelled
-        if not self.stratified:
-            return np.ones(int(labelled.sum()))
-        scores, place = np.unique(self.judge.round(DIGITS), return_inverse=True)
-        counts = np.bincount(place[labelled], minlength=len(scores))
-        small = counts < LEAST_OF_STRATUM
-        if counts[small].sum() < LEAST_OF_STRATUM:
-            # They are too few for a stratum, so they join the score with the most labels.
-            small |= small.any() & (np.arange(len(scores)) == counts.argmax())
-        stratum = np.where(small, len(scores), np.arange(len(scores)))[place]
-        drawn = np.bincount(stratum[labelled], minlength=len(scores) + 1)[stratum[labelled]]
-        return np.asarray(np.bincount(stratum)[stratum[labelled]] / drawn * labelled.mean())
+        labelled = ~np.isnan(self.label)
+        weight = np.ones(int(labelled.sum()))
+        if self.stratified:
+            scores, place = np.unique(self.judge.round(DIGITS), return_inverse=True)
+            counts = np.bincount(place[labelled], minlength=len(scores))
+            small = counts < LEAST_OF_STRATUM
+            joined = small | (small.any() & (counts == counts.max()))
+            stratum = np.where(joined, len(scores), np.arange(len(scores)))[place]
+            ratio = np.bincount(stratum) / np.maximum(np.bincount(stratum[labelled], minlength=stratum.max() + 1), 1)
+            weight = ratio[stratum[labelled]] * labelled.mean()
+        return self.judge[labelled], self.label[labelled], weight, self.group[labelled]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +114,8 @@ def corrected_mean(scores: LabelledScores) -> CorrectedMean:
     """Return the mean of a judge's scores, corrected by labels."""
     import numpy as np
 
-    labelled, weight = scores.labelled, scores.weights()
-    label, group = scores.label[labelled], scores.group[labelled]
-    groups = len(np.unique(group))
-    disagreements = len(np.unique(group[np.abs(scores.judge[labelled] - label) > EQUAL]))
-    judge = _ends(_table(scores.judge, np.ones(len(labelled)), scores.group))
+    judge, label, weight, group = scores.known
+    groups, disagreements = (len(np.unique(of)) for of in (group, group[np.abs(judge - label) > EQUAL]))
     people = _ends(_table(label, weight, group), known=groups >= LEAST_LABELLED)
     corrected, used = people, None
     if disagreements >= LEAST_DISCORDANT:
@@ -134,8 +124,9 @@ def corrected_mean(scores: LabelledScores) -> CorrectedMean:
         low, high = student(estimates)
         value, *ends = (defined(np.clip(end[0], 0, 1)) for end in (estimates.value, low, high))
         corrected = (value, ends[0], ends[1]) if groups >= LEAST_LABELLED else (value, None, None)
-    counts = len(label), len(labelled), groups, disagreements
-    return CorrectedMean(judge, people, corrected, reliability(scores), *counts, used)
+    everything = _ends(_table(scores.judge, np.ones(len(scores.judge)), scores.group))
+    counts = len(label), len(scores.judge), groups, disagreements
+    return CorrectedMean(everything, people, corrected, reliability(scores), *counts, used)
 
 
 def tuning(scores: LabelledScores) -> float:
@@ -143,28 +134,19 @@ def tuning(scores: LabelledScores) -> float:
 
     With the weight 1, (1 - n / N) times it is the lambda of PPI++ for a mean; 0 if the judge's scores are all equal.
     """
-    import numpy as np
-
-    labelled, weight = scores.labelled, scores.weights()
-    judge, label = scores.judge[labelled], scores.label[labelled]
-    spread = float(scores.judge.var(ddof=1)) if len(labelled) > 1 else 0.0
-    if spread <= EQUAL**2:
-        return 0.0
+    judge, label, weight, _ = scores.known
+    spread = float(scores.judge.var(ddof=1)) if len(scores.judge) > 1 else 0.0
     covariance = _mean((judge - _mean(judge, weight)) * (label - _mean(label, weight)), weight)
-    return float(np.clip(covariance / spread, 0, 1))
+    return min(max(covariance / spread, 0.0), 1.0) if spread > EQUAL**2 else 0.0
 
 
 def powered(scores: LabelledScores, used: float) -> Influences:
     """Return the corrected mean with this tuning, as the sum of two ratios with their units' contributions."""
     import numpy as np
 
-    labelled, weight = scores.labelled, scores.weights()
-    rest = scores.label[labelled] - used * scores.judge[labelled]
-    sides = (
-        ratios(_table(scores.judge, np.ones(len(labelled)), scores.group)),
-        ratios(_table(rest, weight, scores.group[labelled])),
-    )
-    return combination(sides, (used, 1.0))
+    judge, label, weight, group = scores.known
+    everything = _table(scores.judge, np.ones(len(scores.judge)), scores.group)
+    return combination((ratios(everything), ratios(_table(label - used * judge, weight, group))), (used, 1.0))
 
 
 def reliability(scores: LabelledScores) -> Ends:
@@ -177,9 +159,8 @@ def reliability(scores: LabelledScores) -> Ends:
     """
     import numpy as np
 
-    labelled, weight = scores.labelled, scores.weights()
-    label, group = scores.label[labelled], scores.group[labelled]
-    from_mean, error = label - _mean(label, weight), label - scores.judge[labelled]
+    judge, label, weight, group = scores.known
+    from_mean, error = label - _mean(label, weight), label - judge
     spread = _mean(from_mean**2, weight)
     if spread <= EQUAL**2:
         return None, None, None
