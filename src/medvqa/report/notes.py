@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -18,7 +18,6 @@ from medvqa.records.run_record import RunRecord
 from medvqa.records.selected import SELECTED
 from medvqa.report.build import Part, Report
 from medvqa.report.raters import KEPT_AS_JUDGED
-from medvqa.statistics import CorrectedMean
 from medvqa.tags import lexicon
 
 RECOVERED = "recovered from the column 'category', not given by its owners"
@@ -193,14 +192,8 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
             f"measures named after another kit count as {' and '.join(kits)} would, with its flaws: read "
             "them beside numbers of that kit alone. No gate reads them."
         )
-    if judged := [result for result in part.results if result.judgement is not None]:
-        judges = printing.some(
-            sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}), SOME
-        )
-        say(f"{len(judged)} of {number} answers went to the judge {judges}.")
-        means = report.agreement.means if report.agreement else ()
-        own = (mean for mean in means if (mean.benchmark, mean.technique) == (part.benchmark.name, part.technique))
-        warn(*(_corrected(mean.mean) for mean in own))
+    say(*_judged(part))
+    warn(*_corrected(report, part))
     if line := _unscored(report, part):
         warn(line)
     if part.outcomes["error"]:
@@ -236,14 +229,24 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
     return notes
 
 
-def _corrected(mean: CorrectedMean) -> str:
-    """Return a sentence on the mean of judged answers, by the judge and corrected by people."""
-    judge, corrected = Figure(*mean.judge), Figure(*mean.corrected)
-    how = "corrected by people" if mean.tuning is not None else "by people alone, as they rarely differ from it"
-    return (
-        f"the mean score of {mean.n:,} judged answers is {judge.stated} by the judge and {corrected.stated} "
-        f"({corrected.interval}) {how}; people scored {mean.labelled:,} of them; {KEPT_AS_JUDGED}."
-    )
+def _judged(part: Part) -> Iterator[str]:
+    """Yield a sentence on the answers that went to a judge."""
+    if judged := [result.judgement.judge for result in part.results if result.judgement is not None]:
+        judges = printing.some(sorted({repr(judge) for judge in judged}), SOME)
+        yield f"{len(judged)} of {len(part.results)} answers went to the judge {judges}."
+
+
+def _corrected(report: Report, part: Part) -> Iterator[str]:
+    """Yield a sentence on the mean of judged answers, by the judge and corrected by people."""
+    for judged in report.agreement.means if report.agreement else ():
+        if (judged.benchmark, judged.technique) == (part.benchmark.name, part.technique):
+            mean, corrected = judged.mean, Figure(*judged.mean.corrected, groups=judged.mean.groups)
+            how = "by people alone, as they rarely differ from it" if mean.tuning is None else "corrected by people"
+            yield (
+                f"the mean score of {mean.n:,} judged answers is {Figure(*mean.judge).stated} by the judge and "
+                f"{corrected.stated} ({corrected.interval}) {how}; people scored {mean.labelled:,} of them; "
+                f"{KEPT_AS_JUDGED}."
+            )
 
 
 def _unscored(report: Report, part: Part) -> str:

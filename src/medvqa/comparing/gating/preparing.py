@@ -234,9 +234,10 @@ def unmeasurable(results: Sequence[Result], metric: Metric, run: RunRecord) -> s
 def with_sheet(rules: Rules, sides: Sequence[Side]) -> tuple[Rules, tuple[str, ...]]:
     """Return the rules with each benchmark's judge_reliability by people's scores in `judge_sheet`; and notes on it.
 
-    It is the lower end of the interval of 95 % over the baselines' answers: a reliability that is too high by luck
-    would favour PASS. A benchmark with a judge_reliability of its own keeps it. UsageError without a baseline or its
-    responses, for a sheet about other answers, and for a judge whose scores do not follow people's.
+    It is the lower end of the interval of 95 % over the baselines' answers: a sheet serves many runs, and a reliability
+    that is too high by luck would favour PASS in all of them. A benchmark with a judge_reliability of its own keeps it.
+    UsageError without a baseline or its responses, for a sheet about other answers, and for a judge whose scores do not
+    follow people's.
     """
     if not rules.judge_sheet:
         return rules, ()
