@@ -56,7 +56,14 @@ def coverage(runs: int) -> Iterator[tuple[str, bool]]:
         draw = np.random.default_rng([len(kind), models, unlike, int(mean)])
         units, number = DESIGNS[kind]
         cluster = np.arange(units) // 30 if "whole" in kind else np.arange(units)
-        held, errors, widths, by_chance, expected, means = 0, list[float](), list[float](), list[float](), list[float](), list[float]()
+        held, errors, widths, by_chance, expected, means = (
+            0,
+            list[float](),
+            list[float](),
+            list[float](),
+            list[float](),
+            list[float](),
+        )
         for seed in range(runs):
             scores = answered(draw, kind, models, mean, unlike=unlike)
             truth, clusters = float(scores[-1].mean()), int(cluster.max()) + 1

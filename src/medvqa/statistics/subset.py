@@ -8,11 +8,11 @@ With the new model's score y and the predicted score x, the whole is estimated b
 
     slope * mean of x over all units + weighted mean of (y - slope * x) over the drawn units
 
-with the weights N_h / n_h of stratum h (Cochran 1977, Sampling Techniques, sections 5.3, 7.2 and 9A.2; Särndal, Swensson
-and Wretman 1992, Model Assisted Survey Sampling, section 6.3). It has no bias whatever the new model does, because the
-draw and the slope do not depend on its answers; only the width depends on how well the known models predict it.
-The variance is that over draws from these very questions, with the correction for a finite population: the
-interval is for the value of the whole benchmark, not for other questions or patients.
+with the weights N_h / n_h of stratum h (Särndal, Swensson and Wretman 1992, Model Assisted Survey Sampling, section
+6.3). Draw and slope do not depend on the new model's answers, so whatever it does, there is no bias (but that of a
+ratio if clusters differ in size); only the width depends on how well the known models predict it. The variance is over
+draws from these very questions, with the correction for a finite population: the interval is for the value of the whole
+benchmark, not for other questions or patients.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def whole(residual: Floats, cluster: Numbers, stratum: Numbers, of: Numbers, kno
     from scipy.special import stdtrit
 
     take = np.bincount(stratum, minlength=len(of))
-    if np.any(take < 2) or np.any(take > of):
+    if len(take) != len(of) or np.any(take < 2) or np.any(take > of):
         raise ValueError("each stratum needs two drawn clusters, and no more than it has")
     weight = (of / take)[stratum]
     size = sums(cluster, np.ones(len(cluster)), len(stratum))
@@ -143,7 +143,9 @@ def rest_correlations(scores: Floats) -> Floats:
     rest = scores.sum(axis=1, keepdims=True) - scores
     own, rest = scores - scores.mean(axis=0), rest - rest.mean(axis=0)
     spread = np.sqrt((own**2).sum(axis=0) * (rest**2).sum(axis=0))
-    return np.divide((own * rest).sum(axis=0), spread, out=np.full(units, np.nan), where=spread > 1e-9)
+    found = np.full(units, np.nan)
+    np.divide((own * rest).sum(axis=0), spread, out=found, where=spread > 1e-9)
+    return found
 
 
 def _strata(
