@@ -10,6 +10,7 @@ from __future__ import annotations
 from medvqa.statistics.bootstrap import REPLICATES, percentile, resampled
 from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
 from medvqa.statistics.components import Components, advice, components
+from medvqa.statistics.equivalence import EQUIVALENCE_LEVEL, Equivalence, equivalence
 from medvqa.statistics.estimating import Estimated, estimate
 from medvqa.statistics.gate import (
     Decision,
@@ -60,13 +61,14 @@ from medvqa.statistics.paired import (
     tango,
 )
 from medvqa.statistics.part import PartDifference, part_difference
-from medvqa.statistics.planning import passable_margin, units_needed
+from medvqa.statistics.planning import FlipCorrelation, flip_correlation, passable_margin, units_needed
 from medvqa.statistics.retained import Retained, retained
 from medvqa.statistics.sentences import RuleVerdict
 from medvqa.statistics.simulation import Simulated, UnitLayout, in_groups, simulated, units_to_pass
 from medvqa.statistics.spread import Deviations, deviations, equal_means
 
 __all__ = [
+    "EQUIVALENCE_LEVEL",
     "FLIP_ICC",
     "LEAST_GROUPS_OF_SLICE",
     "METHOD",
@@ -79,8 +81,10 @@ __all__ = [
     "Decision",
     "Design",
     "Deviations",
+    "Equivalence",
     "Estimated",
     "Estimates",
+    "FlipCorrelation",
     "FloorRule",
     "Influences",
     "MarginRule",
@@ -108,7 +112,9 @@ __all__ = [
     "deviations",
     "difference",
     "equal_means",
+    "equivalence",
     "estimate",
+    "flip_correlation",
     "floor",
     "gated_slice",
     "holm",

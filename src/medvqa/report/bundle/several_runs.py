@@ -177,7 +177,15 @@ def _leaderboard(boards: Boards) -> list[Block]:
     if not name:
         return leaderboards.tables(boards)
     others = [side for side in boards.study.sides if side.name != name]
-    without = comparing.study(others, boards.benchmarks, flips=False, rank_two=True, units=False, robust=False)
+    margin = boards.study.equivalent
+    without = comparing.study(
+        *(others, boards.benchmarks),
+        flips=False,
+        rank_two=True,
+        units=False,
+        robust=False,
+        equivalent=None if margin is None else 100 * margin,
+    )
     return [
         *leaderboards.tables(boards, ["All runs"]),
         *leaderboards.tables(Boards(without, boards.benchmarks, boards.notes), [f"Without {name}"]),
@@ -229,6 +237,7 @@ class _TwoRuns:
             *self.versus.notes,
             *unchanged,
             *(f"{self.titled(part)}: {line}" for part, lines in parts for line in lines),
+            *(f"{self.titled(part)}: {line}" for part, _ in parts for line in comparison.untested(self.paired, part)),
         ]
 
     def titled(self, part: PairedPart) -> str:
@@ -267,6 +276,8 @@ class _TwoRuns:
         how = (
             f"New minus baseline, in points; intervals and p two-sided; p by Holm over {comparison.family(self.tests)}."
         )
+        if (margin := self.paired.equivalent) is not None:
+            how += f" {leaderboards.start(comparison.tested_alike(margin, self.tests))}"
         blocks: list[Block | None] = [TextBlock(lines=(self.meaning,)) if self.meaning else None]
         for part in self.paired.parts:
             titled = f"{self.titled(part)}: {comparison.on_both(part)}"
