@@ -1476,6 +1476,37 @@ def test_the_plan_asks_the_baseline_to_be_above_chance_as_the_gate_does() -> Non
         assert (found.chances[0] == (0.0, 0.0)) is not above
 
 
+def test_two_runs_tell_the_design_effect_of_a_plan() -> None:
+    """If all flips of a group go together, the plan is that of whole groups; if none do, that of single questions."""
+    base = side("a", [True] * 300, per_group=5)
+    for together, icc in ((True, 1.0), (False, 0.0)):
+        flipped = {n for n in range(300) if (n // 5 % 6 == 0 if together else (n * 7) % 43 == 0)}
+        new = side("b", [n not in flipped for n in range(300)], per_group=5)
+        found = planning.flips_between((base, new), {"slake": SLAKE}, Rules(margin=10))["slake"]
+        assert (found.units, found.flips, found.groups) == (300, len(flipped), 60)
+        assert found.icc == pytest.approx(icc, abs=0.1)
+        (plan,) = planning.of_baseline(SLAKE, base, Rules(margin=10))
+        measured = replace(plan, flips=found)
+        assert measured.correlations == (max(found.high or 0, 0), max(found.icc or 0, 0))
+        assert measured.deffs == pytest.approx(tuple(1 + 4 * each for each in measured.correlations))
+        assert plan.correlations == (1.0, 0.0)
+        (known,), (typed,) = planning.prospects([measured]), planning.prospects([plan], deff=measured.deffs[1])
+        assert known.unchanged is not None
+        assert typed.unchanged is not None
+        assert known.unchanged[1] == typed.unchanged[1]
+    none = planning.flips_between((base, replace(base, name="b")), {"slake": SLAKE}, Rules(margin=10))["slake"]
+    assert replace(plan, flips=none).correlations == (1.0, 0.0), "without a flip nothing is known"
+
+
+def test_the_flips_of_runs_that_are_not_comparable_tell_nothing() -> None:
+    other = side("b", model(60, 0.7))
+    (own,) = other.run.benchmarks.values()
+    changed = {"slake": msgspec.structs.replace(own, signature={**own.signature, "data": "other"})}
+    other = replace(other, run=msgspec.structs.replace(other.run, benchmarks=changed))
+    with pytest.raises(UsageError, match="the flips between these runs tell nothing of a gate:\n  "):
+        planning.flips_between((side("a", model(60, 0.7)), other), {"slake": SLAKE}, Rules())
+
+
 def test_the_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gate", "--plan", "--benchmark=phantom-mediconfusion", "--units=1500", "--margin=7.3"]) == 0
     printed = capsys.readouterr().out
@@ -1508,6 +1539,8 @@ def test_the_plan_follows_the_rules_of_a_file(tmp_path: Path, capsys: pytest.Cap
         (["gate", "reports/x", "--deff=3"], "--deff belongs to --plan"),
         (["gate", "--plan", "--inconclusive=pass"], "--inconclusive belongs to a verdict, and --plan gives none"),
         (["gate", "reports/x", "--plan"], "--plan is for before there is a run, so without reports/x"),
+        (["gate", "--plan", "reports/x", "reports/y", "--deff=2"], "--deff and reports/x both tell the design effect"),
+        (["gate", "reports/x", "reports/y"], "a gate decides on one run, not 2: leave out reports/y"),
         (["gate", "--plan", "--margin=0"], "--margin=0: points, more than 0 and at most 100"),
         (
             ["gate", "--plan", "--discordance=1"],

@@ -83,8 +83,8 @@ def _quantiles(df: float, level: float, power: float) -> float:
 class FlipCorrelation:
     """The correlation of the changes between two runs within groups, estimated from these runs.
 
-    `icc`: the intraclass correlation of the units' changes, from -1 / (units of a group - 1) to 1; `low` and `high`:
-    its 95 % interval. All are None if it is undefined: no unit changed, or no group has two units. `units`, `flips` and
+    `icc`: the intraclass correlation of the units' changes, from -1 to 1; `low` and `high`: its 95 % interval. All are
+    None if it is undefined: no unit changed, or no group has two units. `units`, `flips` and
     `groups`: the numbers of units, of units that changed, and of groups.
     """
 
@@ -131,5 +131,5 @@ def flip_correlation(change: NDArray[np.float64], group: NDArray[np.intp]) -> Fl
     reach = float(stdtrit(groups - 1, 0.975)) * sqrt((groups - 1) / groups * float(apart @ apart))
     low, high = (np.exp(2 * (scaled[0] + sign * reach)) for sign in (-1, 1))
     ends = [float((end - 1) / (end + n0[0] - 1)) if isfinite(end) else 1.0 for end in (low, high)]
-    low, high = min(ends[0], float(icc[0])), max(ends[1], float(icc[0]))
-    return FlipCorrelation(float(icc[0]), low, high, len(change), flips, groups)
+    found = max(float(icc[0]), -1.0)
+    return FlipCorrelation(found, max(min(ends[0], found), -1.0), max(ends[1], found), len(change), flips, groups)
