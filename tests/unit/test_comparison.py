@@ -599,12 +599,23 @@ def test_a_page_of_runs_takes_the_margin_and_one_of_one_run_does_not(
 def test_a_plan_says_the_design_effect_and_the_flips_that_tell_it(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["gate", "--plan", "reports/old", "reports/new", PLUGIN, "--margin=10", "--units=100"]) == 0
-    assert "100 units" in capsys.readouterr().out
-    assert main(["gate", "--plan", "reports/old", "reports/new", PLUGIN, "--margin=10"]) == 0
+    asked = about()
+    asked["benchmarks"]["slake"]["prompts"] = {"mc": "plain"}
+    for name, letters in {"one": "A" * 60, "two": "AAABBB" * 5 + "A" * 30}.items():
+        results = [
+            replace(each, item=replace(each.item, cluster_id=f"c{n // 3}"))
+            for n, each in enumerate(run(name, letters).results)
+        ]
+        stored(repository / "reports" / name, replace(run(name, letters), results=tuple(results)), asked)
+    assert main(["gate", "--plan", "reports/one", "reports/two", PLUGIN, "--margin=10"]) == 0
     printed = capsys.readouterr().out
-    assert "slake of old" in printed
-    assert "the flips between old and new tell no correlation within groups: none, or no groups" in printed
+    assert (
+        "slake of one: design effect 3, at most 3, from the flips between one and two: 15 of 60 questions " in printed
+    )
+    assert "(--discordance=25.0), correlation 1.00 in 20 groups, 95 % interval 1.00 to 1.00" in printed
+    assert "the first figure is at the upper end of its interval, the second at it" in printed
+    assert main(["gate", "--plan", "reports/one", "reports/one", PLUGIN, "--margin=10"]) == 4
+    assert "or with two runs of much the same model" in capsys.readouterr().err
 
 
 def test_a_ranking_names_other_runs_by_their_ranks() -> None:

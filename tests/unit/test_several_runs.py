@@ -442,10 +442,15 @@ def test_the_page_says_what_is_shown_to_be_alike(three: Study) -> None:
     study = comparing.study(three.sides, pages.PHANTOM, equivalent=30)
     drawn = sections(study)
     titles = [column.title for column in of_kind(drawn["ranking"], TableBlock)[1].columns]
-    assert titles[2:6] == ["better than", "worse than", "alike", "open"]
+    assert titles[3:7] == ["better than", "worse than", "alike", "open"]
     (pair, *_) = [each for name, each in drawn.items() if name.startswith("pair-")]
     (block, *_) = of_kind(pair, TableBlock)
     assert {"90 % interval", "within 30 points"} <= {column.title for column in block.columns}
+    titles = [column.title for column in block.columns]
+    for row in block.rows:
+        linked = {titles[int(place)]: link for place, link in row.links.items()}
+        assert linked.keys() <= {"measure", "better", "worse"}
+        assert all(link.endswith(f"flip%3A{way}") for way, link in linked.items() if way != "measure")
     assert "Alike: the difference is shown to lie between -30 and +30 points" in " ".join(block.notes)
     shown = [said(each) for each in leaderboards.leading(Boards(study, pages.PHANTOM, {})).sentences]
     for text, ranking in zip(shown, Boards(study, pages.PHANTOM, {}).several, strict=True):

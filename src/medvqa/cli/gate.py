@@ -103,7 +103,7 @@ def _selftest(typed: GateArguments) -> tuple[str, int]:
 def _plan(typed: GateArguments) -> str:
     from medvqa.commands import verdicts
 
-    if len(typed.runs) not in (0, 2):
+    if typed.runs and len(set(typed.runs)) != 2:
         raise UsageError(
             f"--plan is for before there is a run, so without {typed.runs[0]}; or with two runs of much the same "
             "model, whose flips tell the design effect"

@@ -303,7 +303,10 @@ class _TwoRuns:
         """Links to the flips of a row, and abbreviations of its slice or whether less is better."""
         key, own = (row.benchmark, row.technique, row.metric), row.comparison
         tags = " ".join(query_of(*each) for each in row.slice.items())
-        flips = {0: (own.gained + own.lost, "worse,better"), 5: (own.gained, "better"), 6: (own.lost, "worse")}
+        # They stand behind the difference and its interval, of whole parts also behind the test of being alike.
+        part = [each for each in self.paired.tables if (each.benchmark, each.technique) == key[:2]]
+        at = 5 if row.slice or comparison.margin_of(part) is None else 7
+        flips = {0: (own.gained + own.lost, "worse,better"), at: (own.gained, "better"), at + 1: (own.lost, "worse")}
         links = {
             cell: link_of_runs(self.names, key, f"flip:{way} {tags}".strip())
             for cell, (count, way) in flips.items()
