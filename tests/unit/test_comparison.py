@@ -613,7 +613,7 @@ def test_a_plan_says_the_design_effect_and_the_flips_that_tell_it(
         "slake of one: design effect 3, at most 3, from the flips between one and two: 15 of 60 questions " in printed
     )
     assert "(--discordance=25.0), correlation 1.00 in 20 groups, 95 % interval 1.00 to 1.00" in printed
-    assert "the first figure is at the upper end of its interval, the second at it" in printed
+    assert "the first figure is at the upper end of its interval, the second at its estimate" in printed
     assert main(["gate", "--plan", "reports/one", "reports/one", PLUGIN, "--margin=10"]) == 4
     assert "or with two runs of much the same model" in capsys.readouterr().err
 

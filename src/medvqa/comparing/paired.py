@@ -67,9 +67,9 @@ class Compared:
     plural name of the units. `p`: two-sided p-value of no difference, None without bounds. `adjusted`: Holm's, over the
     slices of a dimension, or over all headline measures of the comparison; else None. `resampled`: percentile interval
     of the difference by cluster bootstrap, as in `shown`, as wide as that of the comparison; None without it.
-    `headline`: a headline measure of the benchmark. `equivalence`: the test of `equivalent`, of headline measures over
-    all items, its p adjusted over the pairs of runs; else None.
-    `percent`: values are fractions and shown as percentages.
+    `headline`: a headline measure of the benchmark. `equivalence`: the test of a difference within a margin, for
+    headline measures over all items, its p adjusted over the pairs of runs; else None. `percent`: values are fractions
+    and shown as percentages.
     """
 
     benchmark: str
@@ -94,9 +94,9 @@ class Compared:
 
     @property
     def alike(self) -> bool:
-        """Whether the difference is shown to be smaller than the margin, either way."""
+        """Whether the difference is shown to be smaller than the margin, either way; never for few units."""
         adjusted = None if self.equivalence is None else self.equivalence.adjusted
-        return adjusted is not None and adjusted <= ERROR
+        return adjusted is not None and adjusted <= ERROR and not self.figures[0].few
 
     @property
     def shown(self) -> Comparison:
@@ -273,11 +273,7 @@ def equivalences(
     """
     tested = compare_pairs(part, list(compared), EQUIVALENCE_LEVEL, icc, slices=False)
     found = {
-        pair: {
-            own.metric: _turned(own, statistics.equivalence(own.comparison, margin, icc))
-            for own in rows
-            if own.percent and own.comparison.method != "t"
-        }
+        pair: {row.metric: _test(row, margin, icc) for row in rows if row.percent and row.comparison.method != "t"}
         for pair, rows in tested.items()
     }
     return {
@@ -286,8 +282,9 @@ def equivalences(
     }
 
 
-def _turned(row: Compared, test: Equivalence) -> Equivalence:
-    """The test with the bounds of the measure itself, as `shown` has them."""
+def _test(row: Compared, margin: float, icc: float) -> Equivalence:
+    """The test of a measure; its bounds are those of the measure itself, as in `shown`."""
+    test = statistics.equivalence(row.comparison, margin, icc)
     return replace(test, low=row.shown.low, high=row.shown.high)
 
 

@@ -389,7 +389,7 @@ def verdict(row: Compared) -> str:
     if row.equivalence is None:
         return ""
     differs = bool(identified(row, {})[2].tone)
-    if row.alike and not row.figures[0].few:
+    if row.alike:
         return f"differs, by less than {points(row.equivalence.margin)}" if differs else "alike"
     return "different" if differs else "open"
 

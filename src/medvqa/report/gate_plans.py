@@ -11,7 +11,7 @@ from medvqa.comparing.gating.planning import Guarded, Planned, Prospect
 from medvqa.figures import Column, Table, freedom, number, numbers, terminal
 from medvqa.statistics import Simulated
 
-MEASURED = "where flips tell a correlation, the first figure is at the upper end of its interval, the second at it"
+MEASURED = "ranges with a correlation: the first figure is at the upper end of its interval, the second at its estimate"
 SHOWN = 8
 """Slices that a line names."""
 

@@ -73,7 +73,7 @@ def sentence(
     if row.equivalence is not None and not before.few:
         words.append(PageWord(f" {_likeness(row)}"))
     words.append(PageWord(_others([(row, change) for row, _, _, change in others])))
-    state: State = "good" if row.alike and not (before.few or change.tone) else STATES[change.tone]
+    state: State = "good" if row.alike and not change.tone else STATES[change.tone]
     return PageSentence(title, [word for word in words if word.text], state, figure=figure, link=link)
 
 
