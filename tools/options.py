@@ -22,7 +22,8 @@ from medvqa import metrics
 from medvqa.cli import dispatch
 from medvqa.cli.arguments import COMMON, RUN_OPTIONS, Argument, Command
 from medvqa.items import Metric
-from medvqa.protocols import position
+from medvqa.perturbing import PixelChange, catalogue
+from medvqa.protocols import position, question_forms
 from medvqa.report.fields import FRAMES
 from medvqa.session.options import OPTIONS, SECTIONS, SELECT, Option
 from medvqa.session.registry import Registry
@@ -43,7 +44,7 @@ INPUTS = {
 
 def tables() -> str:
     """Return the chapters of the page that come from the code."""
-    return "".join(write() for write in (options, commands, measures, columns, schemas))
+    return "".join(write() for write in (options, perturbations, commands, measures, columns, schemas))
 
 
 def options() -> str:
@@ -61,6 +62,24 @@ def _linked(rows: Sequence[Option]) -> list[str]:
 
 def _page(page: str) -> str:
     return f"[{page.removesuffix('.md')}]({page})"
+
+
+def perturbations() -> str:
+    """Return the changes of --perturb, with the sets of their parameters."""
+    of_images: dict[str, list[str]] = {}
+    for change in catalogue.changes().values():
+        source = "own ones of medvqa" if change.source == "ours" else change.source
+        line = f"- `{change.name}`: {change.words}{_sets(change)}"
+        of_images.setdefault(f"Of images: {source}", []).append(line)
+    forms = [f"- `{name}`: {words}" for name, words in question_forms.NAMES.items()]
+    about = "`--perturb=NAME[:LEVEL]`, or `--perturb=SET/NAME[:LEVEL]`, explained in [asking](asking.md)."
+    return _parts("Perturbations", {"": [about], **of_images, "Of questions": forms})
+
+
+def _sets(change: PixelChange) -> str:
+    """Return whose parameters a change has; "" if it has one set alone."""
+    names = ", ".join(sorted(filter(None, change.parameters)))
+    return f" ({names})" if names else "" if change.parameters else " (without levels)"
 
 
 def commands() -> str:

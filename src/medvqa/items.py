@@ -436,7 +436,8 @@ class Metric:
     values, and undefined if one of them has no ratio. `signs` are further parts of the signature, such as
     ("tokens", "multiset"). `reads_text`: it reads the text of answers, which a baseline without responses lacks.
     Kinds outside `kinds` are left out (None: all kinds). `better` says whether a higher or a lower value is better.
-    `percent`: it is a fraction and shown as a percentage; None: if it is binary.
+    `percent`: it is a fraction and shown as a percentage; None: if it is binary. `bounds`: the least and the greatest
+    value that a unit of a number may have, None if unknown. A gate decides on percentages and on numbers from 0 to 1.
     """
 
     name: str
@@ -451,6 +452,7 @@ class Metric:
     weights: tuple[tuple[str, float], ...] = ()
     signs: tuple[tuple[str, str], ...] = ()
     reads_text: bool = False
+    bounds: tuple[float, float] | None = None
 
     @property
     def needs_responses(self) -> bool:

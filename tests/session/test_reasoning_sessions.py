@@ -377,11 +377,144 @@ def test_python_asks_by_the_same_protocols(slake: pytest.Pytester, monkeypatch: 
     assert {result.score.outcome for result in found} == {"correct"}
 
 
+# --- abstention and confidence --------------------------------------------------------------------------------------
+
+
+def unsure(request: Request) -> dict[str, Any]:
+    """Abstains from some questions, is too sure of some wrong answers, and twice states no confidence."""
+    n = number(request)
+    if n % 4 == 0:
+        return completion("Cannot be determined\nConfidence: 95")
+    if n in (1, 2):
+        return completion(f"{'ABC'[n % 3]}\nConfidence: high" if n == 1 else "ABC"[n % 3])
+    return completion(f"{'ABC'[(n + (n % 8 == 3)) % 3]}\n**Confidence: 80%**")
+
+
+ASKED = ("--model=tiny", "--abstain", "--confidence", "--wrong-costs=2", "--run=first")
+
+
+def values(slake: pytest.Pytester, name: str = "first") -> dict[str, float]:
+    stored = json.loads((slake.path / "reports" / name / "metrics.json").read_text())["measures"]
+    return {measure["name"]: measure["value"] for measure in stored if not measure["slice"]}
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+def test_a_model_may_abstain_and_says_how_sure_it_is(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
+    with served(slake, unsure) as server:
+        done = run(slake, *ASKED, *spread)
+        assert done.ret == 0, text(done)
+        # Room for a line more than the model's own 16 tokens.
+        assert {request.body["max_tokens"] for request in server.requests} == {16 + 16 + 32}
+        assert all("Cannot be determined" in said(request) for request in server.requests)
+        asked, found = len(server.requests), results(slake)
+        # The log has the replies as the model wrote them; they are read again.
+        (slake.path / "reports" / "first" / RESULTS).unlink()
+        assert run(slake, *ASKED, *spread).ret == 0
+        assert len(server.requests) == asked
+    assert results(slake) == found
+    assert Counter(result.score.outcome for result in found.values()) == {"correct": 15, "wrong": 3, "abstained": 6}
+    answer = found["q05"].answer
+    assert answer is not None
+    assert (answer.text, answer.whole, answer.confidence) == ("C", "C\n**Confidence: 80%**", 0.8)
+    assert found["q01"].score.extracted == ("B",)
+    expected = {
+        "coverage": 18 / 24,
+        "answered_accuracy": 15 / 18,
+        "effective_reliability": (15 - 2 * 3) / 24,
+        "brier_score": (13 * 0.2**2 + 3 * 0.8**2) / 16,
+        "confidence_unread_rate": 2 / 18,
+    }
+    assert {name: values(slake)[name] for name in expected} == pytest.approx(expected)
+    shown = " ".join(text(done).split())
+    assert "slake (abstain, confidence)" in shown
+    assert "2 of 18 answers that were read state no confidence that can be read; none is guessed." in shown
+    assert "coverage 75.00" in shown
+    run_about = about(slake)
+    assert run_about["protocol"] == {"abstain": True, "confidence": True}
+    assert run_about["wrong_costs"] == 2
+    signature = run_about["benchmarks"]["slake"]["signature"]
+    assert re.fullmatch(r"abstain@[0-9a-f]{8}", signature["abstain"])
+    assert run_about["benchmarks"]["slake"]["prompts"]["mc"].endswith(
+        f"+{signature['abstain']}+{signature['confidence']}"
+    )
+
+
+def test_what_was_read_survives_rescoring_replaying_and_another_cost(
+    slake: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(slake, unsure):
+        assert run(slake, *ASKED).ret == 0
+    found, measured = results(slake), values(slake)
+    plugin = f"--plugin={slake.path / 'conftest.py'}"
+    folder = slake.path / "reports" / "first"
+    assert main(["rescore", str(folder), plugin]) == 0
+    assert (results(slake), values(slake)) == (found, measured)
+    assert main(["report", str(folder), plugin, "--wrong-costs=5"]) == 0
+    assert values(slake) == {**measured, "effective_reliability": pytest.approx((15 - 5 * 3) / 24)}
+    assert 'the answer "Cannot be determined"' in Page((folder / "index.html").read_text()).told
+    replayed = ("--model=replay:reports/first/results.jsonl", "--run=again")
+    assert "add --abstain, add --confidence" in text(run(slake, *replayed))
+    assert run(slake, *replayed, "--abstain", "--confidence", "--wrong-costs=2").ret == 0
+    assert {id: result.score for id, result in results(slake, "again").items()} == {
+        id: result.score for id, result in found.items()
+    }
+    assert values(slake, "again") == measured
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (("--abstain", "--technique=gd", "--benchmark=phantom"), "--abstain: technique 'gd' compares probabilities"),
+        (("--confidence", "--technique=ps", "--benchmark=phantom"), "--confidence: technique 'ps' compares prob"),
+        (("--wrong-costs=2",), "--wrong-costs=2: it weighs wrong answers against none, and none is offered; add --ab"),
+        (("--abstain", "--wrong-costs=0"), "--wrong-costs=0: a number above 0 is expected"),
+        (("--abstain", "--wrong-costs=nan"), "--wrong-costs=nan: a number above 0 is expected"),
+        (("--confidence", "--reasoning=cot-2"), "--confidence and --reasoning=cot-2: its second turn"),
+    ],
+)
+def test_what_cannot_be_offered_or_asked_for_is_refused(
+    slake: pytest.Pytester, typed: tuple[str, ...], message: str
+) -> None:
+    done = run(slake, "--model=random", *typed)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    assert message in " ".join(text(done).split())
+
+
+def test_a_run_that_offered_nothing_has_no_effective_reliability(
+    slake: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(slake, "--model=random", "--run=first").ret == 0
+    plugin = f"--plugin={slake.path / 'conftest.py'}"
+    assert main(["report", str(slake.path / "reports" / "first"), plugin, "--wrong-costs=2"]) == 4
+    assert "was asked without --abstain" in capsys.readouterr().err
+
+
+def test_an_open_answer_that_abstains_is_not_sent_to_the_judge(slake: pytest.Pytester) -> None:
+    rows = [{"id": str(n), "question": f"Question {n}?", "answer": "liver"} for n in range(4)]
+    (slake.path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (slake.path / "own.toml").write_text('name = "own"\nfile = "own.jsonl"\n')
+    slake.makepyfile(test_own=TEST.replace("slake", "own"))
+
+    def script(request: Request) -> dict[str, Any]:
+        if request.body["model"] == "judge":
+            return completion("<result>1.0</result>")
+        return completion("Cannot be determined." if number(request) else "The liver.\nConfidence: 70")
+
+    with served(slake, script) as server:
+        done = run(slake, *ASKED, "--judge=judge", "--benchmark=own.toml")
+        assert done.ret == 0, text(done)
+        assert [request.body["model"] for request in server.requests].count("judge") == 1
+    outcomes = {id: (result.score.outcome, result.judgement is None) for id, result in results(slake).items()}
+    assert outcomes == {"0": ("correct", False), **{str(n): ("abstained", True) for n in (1, 2, 3)}}
+    assert values(slake)["answered_accuracy"] == 1
+    assert values(slake)["coverage"] == 0.25
+
+
 # --- the model that ships -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["--reasoning=cot", "--reasoning=cot-2", "--explain"])
+@pytest.mark.parametrize("protocol", ["--reasoning=cot", "--reasoning=cot-2", "--explain", "--confidence"])
 def test_the_model_that_ships_is_asked_by_each_protocol(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
@@ -393,7 +526,10 @@ def test_the_model_that_ships_is_asked_by_each_protocol(
     assert len(found) == 4
     answers = [result.answer for result in found if result.answer is not None]
     assert len(answers) == 4
-    if protocol == "--reasoning=cot-2":
+    if protocol == "--confidence":
+        # It was never taught to state one.
+        assert all(answer.confidence is None for answer in answers)
+    elif protocol == "--reasoning=cot-2":
         assert all(len(answer.earlier) == 1 for answer in answers)
     else:
         assert all(answer.text in answer.whole for answer in answers)

@@ -19,7 +19,7 @@ from scipy.stats import norm, t
 
 from medvqa.cli import main
 from medvqa.records import run_folder
-from support import processes
+from support import pages, processes
 from support.servers import Reply, Request, Server, completion
 
 ITEMS = 40
@@ -45,7 +45,10 @@ def items(data):
         if not path.exists():
             path.write_bytes(png(6 * n))
         image = Image(path.name, str(path.absolute()))
-        yield Item(f"q{{n:02}}", "", "single_choice", f"Question {{n}}?", {{"A": "yes", "B": "no"}}, ("A",), (image,))
+        about = {{"extra": {{"box_xywh": [[0, 0, 1, 1]]}}}}
+        yield Item(
+            f"q{{n:02}}", "", "single_choice", f"Question {{n}}?", {{"A": "yes", "B": "no"}}, ("A",), (image,), **about
+        )
 
 
 WARD = Benchmark(name="ward", items=items, public=True)
@@ -123,6 +126,76 @@ def test_the_gain_of_the_image_has_the_interval_that_the_answers_give(project: P
     assert gained + lost > 10
     assert float(gain["difference"]) == pytest.approx((gained - lost) / ITEMS)
     assert (float(gain["low"]), float(gain["high"])) == pytest.approx((tango(*counts, -1), tango(*counts, 1)), abs=1e-6)
+
+
+NOISE = """
+name = "noise"
+[options]
+benchmark = "ward"
+
+[grid]
+model = ["tiny", "other"]
+perturb = ["", "gaussian_noise:4-5"]
+
+[[include]]
+ablate = "blank"
+"""
+
+
+def test_a_sweep_over_models_and_perturbations_has_a_table_of_each_model(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every row is the paired difference between two run folders, by results.jsonl alone."""
+    (project / "noise.toml").write_text(NOISE)
+    with scripted() as server:
+        serve(project, server)
+        (project / "models/other.toml").write_text(MODEL.format(url=server.url).replace('"tiny"', '"other"'))
+        assert main(["sweep", "noise.toml"]) == 0
+    out, folder = capsys.readouterr().out, project / "reports/noise"
+    assert "Robustness of noise-tiny\n" in out
+    assert "Robustness of noise-other\n" in out
+    told = json.loads((folder / "sweep.json").read_text())["robustness"]["changes"]
+    assert [(row["baseline_run"], row["change"], row["level"]) for row in told] == [
+        *(("noise-tiny", "gaussian_noise", level) for level in (4, 5)),
+        ("noise-tiny", "blank", ""),
+        *(("noise-other", "gaussian_noise", level) for level in (4, 5)),
+    ]
+    for row in told:
+        clean, new = (values(project / "reports" / row[name]) for name in ("baseline_run", "new_run"))
+        assert row["difference"] == pytest.approx(np.mean([new[key] - clean[key] for key in clean]))
+        assert row["retained"] == pytest.approx(sum(new.values()) / sum(clean.values()))
+    lines = list(csv.DictReader(io.StringIO((folder / "robustness.csv").read_text())))
+    assert {line["new_run"] for line in lines if line["baseline_run"] == "noise-other"} == {
+        "noise-other-gaussian_noise-4",
+        "noise-other-gaussian_noise-5",
+    }
+    head = json.loads(pages.Page((folder / "index.html").read_text()).bytes_of("head"))
+    assert {run["name"] for run in head["runs"]} == {
+        *("noise-tiny", "noise-other", "noise-tiny-blank"),
+        *(f"noise-{model}-gaussian_noise-{level}" for model in ("tiny", "other") for level in (4, 5)),
+    }
+    (section,) = (each for each in head["sections"] if each["id"] == "robustness")
+    tabs = [block["tabs"][0] for block in section["blocks"] if block["block"] == "plot"]
+    assert tabs == ["noise-tiny", "noise-other"]
+
+
+def test_a_gate_compares_runs_with_the_same_perturbation(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    noisy = ["run", "--model=tiny", "--benchmark=ward", "--perturb=gaussian_noise:2"]
+    with scripted() as server:
+        serve(project, server)
+        assert main(["run", "--model=tiny", "--benchmark=ward", "--run=clean"]) == 0
+        assert main([*noisy, "--run=noisy"]) == 0
+        assert main([*noisy, "--run=again", "--fresh", "--baseline=reports/noisy"]) == 0
+        assert json.loads((project / "reports/again/gate.json").read_text())["verdict"]["outcome"] == "PASS"
+        capsys.readouterr()
+        assert main([*noisy, "--run=other", "--baseline=reports/clean"]) == 4
+        said = " ".join(capsys.readouterr().err.split())
+        assert "no verdict can be given against baseline clean" in said
+        assert "ward: the perturbation is gaussian_noise:2 in this run and none in clean" in said
+        masked = ["run", "--model=tiny", "--benchmark=ward", "--perturb=mask_region:blur", "--baseline=reports/clean"]
+        assert main(masked) == 4
+        said = " ".join(capsys.readouterr().err.split())
+    assert "--perturb=mask_region:blur: masks of regions describe a run and are never gated" in said
 
 
 def test_compare_of_the_two_runs_says_the_same(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,14 +7,20 @@ wrong answer is always the same letter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from math import sqrt
+from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
+import PIL.Image
 from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
 from medvqa import metrics
+from medvqa.backend import Backend
 from medvqa.comparing import Side
 from medvqa.items import Answer, Benchmark, Image, Item, Prompt, Result, Score
 from support.runs import record
@@ -23,7 +29,7 @@ PATIENT, QUESTION = 0.2, 0.5
 CLEAN = 0.8
 CURVE: Mapping[str, float] = {f"gaussian_noise:{k}": right for k, right in enumerate((0.79, 0.75, 0.68, 0.6, 0.5), 1)}
 """The share of right answers by level; that of the clean run is CLEAN."""
-FORMS: Mapping[str, float] = {"typos:3": 0.76, "irrelevant_context:3": 0.8, "false_premise": 0.72}
+FORMS: Mapping[str, float] = {"typos:3": 0.76, "irrelevant_context:3@cacc6f92": 0.8, "false_premise@ab12cd34": 0.72}
 MEAN = float(np.mean(list(CURVE.values())))
 
 
@@ -35,7 +41,7 @@ def score(item: Item, answer: Answer) -> Score:
 WARD = Benchmark(
     name="ward",
     items=lambda data: [],
-    prompt=lambda item, technique: Prompt(item.question),
+    prompt=lambda item, technique: Prompt(item.question, item.images, item=item.id),
     score=score,
     metrics=(metrics.accuracy, metrics.invalid_rate),
     headline=("accuracy",),
@@ -62,18 +68,16 @@ def items(number: int, each: int) -> list[Item]:
     ]  # fmt: skip
 
 
-def side(name: str, results: list[Result], perturb: str = "", ablation: str = "", **protocol: bool) -> Side:
-    """A run of one model with these results."""
-    signature = {
-        "data": "1",
-        **({"perturb": perturb} if perturb else {}),
-        **({"ablation": ablation} if ablation else {}),
-    }
+def side(
+    name: str, results: list[Result], perturb: str = "", ablation: str = "", model: str = "known", **protocol: bool
+) -> Side:
+    """A run of a model with these results."""
+    changed = {name: text for name, text in (("perturb", perturb), ("ablation", ablation)) if text}
     run = {
-        "model": {"name": "known", "fingerprint": "known"},
-        "benchmarks": {"ward": {"signature": signature, "prompts": {"mc": "plain@1"}}},
-        "protocol": {**({"perturb": perturb} if perturb else {}), **protocol},
-        **({"ablation": ablation} if ablation else {}),
+        "model": {"name": model, "fingerprint": model},
+        "benchmarks": {"ward": {"signature": {"data": "1", **changed}, "prompts": {"mc": "plain@1"}}},
+        "protocol": {"perturb": perturb, **protocol},
+        "ablation": ablation or None,
     }
     return Side(name, record(run), tuple(metrics.latest(results)))
 
@@ -82,6 +86,8 @@ def result(item: Item, text: str) -> Result:
     """A result by its answer: another letter than those of the options is an outcome."""
     if text in item.options:
         return Result("run", item, "", Answer(text), score(item, Answer(text)))
+    if text == "E":
+        return Result("run", item, "", None, Score(None, "error"))
     return Result("run", item, "", Answer(text), Score(0.0, {"R": "refused", "T": "abstained"}.get(text, "unparsed")))
 
 
@@ -97,3 +103,35 @@ def runs(right: Mapping[str, float], number: int, each: int, draw: np.random.Gen
         answers = [result(item, "A" if own else "B") for item, own in zip(asked, correct.tolist(), strict=True)]
         sides.append(side(perturb or "clean", answers, perturb))
     return sides
+
+
+def _chance(*names: object) -> float:
+    """A normal number that follows from the names."""
+    digest = sha256(repr(names).encode()).digest()
+    return NormalDist().inv_cdf((int.from_bytes(digest[:8]) + 0.5) / 2**64)
+
+
+class KnownModel(Backend):
+    """Answers rightly with the chances of CLEAN and CURVE, by the alteration of the image; a grey image is a guess."""
+
+    sends_to = None
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer]:
+        return [Answer("A" if self._right(prompt) else "B") for prompt in prompts]
+
+    def _right(self, prompt: Prompt) -> bool:
+        (image,) = prompt.images
+        changed = "" if image.alteration is None else f"{image.alteration.name}:{image.alteration.level}"
+        share = 0.5 if image.blank else CURVE.get(changed, CLEAN)
+        rest = sqrt(1 - PATIENT - QUESTION) * _chance(prompt.item, changed, image.blank)
+        return bool(ndtri(share) + sqrt(PATIENT + QUESTION) * _chance(prompt.item) + rest > 0)
+
+
+def pictured(folder: Path, number: int) -> Benchmark:
+    """WARD with questions about images of their own."""
+    asked = []
+    for n, item in enumerate(items(number, 1)):
+        path = folder / item.images[0].name
+        PIL.Image.new("L", (8, 8), n % 256).save(path)
+        asked.append(replace(item, images=(Image(path.name, str(path)),)))
+    return replace(WARD, items=lambda data: asked)

@@ -812,6 +812,28 @@ ONE_SETTING = [
         id="explain",
     ),
     pytest.param(
+        {
+            "signature": {"abstain": "abstain@b09bbb8b"},
+            "protocol": {"abstain": True},
+            "prompts": {"mc": "slake/mc@1111+abstain@b09bbb8b"},
+        },
+        "the offer to abstain: made in new, not made in old",
+        "the gain of an offer to abstain",
+        "the gain of an offer to abstain, with the sign reversed",
+        id="abstain",
+    ),
+    pytest.param(
+        {
+            "signature": {"confidence": "confidence@b09bbb8b"},
+            "protocol": {"confidence": True},
+            "prompts": {"mc": "slake/mc@1111+confidence@b09bbb8b"},
+        },
+        "the confidence: asked for in new, not asked for in old",
+        "the gain of being asked for a confidence",
+        "the gain of being asked for a confidence, with the sign reversed",
+        id="confidence",
+    ),
+    pytest.param(
         {"signature": {"repeat": "10", "combine": "vote"}, "repeat": 10},
         "the answers: vote of 10 answers in new, one answer in old",
         "the effect of vote of 10 answers instead of one answer",
@@ -870,6 +892,22 @@ def test_a_gate_refuses_runs_that_differ_in_one_setting(changes: dict[str, Any])
     new, old = asked("new", **changes), asked("old")
     assert comparing.refusals(new, old)
     assert comparing.refusals(old, new)
+
+
+def test_runs_with_and_without_an_offer_to_abstain_are_compared_by_what_they_answered() -> None:
+    abstained = Score(0.0, "abstained")
+    new, old = asked("new", "AAAAAABBBBBB", protocol={"abstain": True}, wrong_costs=2), asked("old", "ABABABABABAB")
+    changed = [replace(result, score=abstained) for result in new.results[6:]]
+    paired = compared(replace(new, results=(*new.results[:6], *changed)), old)
+    gains = {name: of(paired, name).comparison for name in ("coverage", "answered_accuracy", "effective_reliability")}
+    assert {name: each.difference for name, each in gains.items()} == {
+        "coverage": pytest.approx(-0.5),
+        "answered_accuracy": pytest.approx(0.5),
+        "effective_reliability": pytest.approx(0.5 - (0.5 - 2 * 0.5)),
+    }
+    # Runs that price wrong answers otherwise have no such measure in common.
+    other = asked("other", "ABABABABABAB", protocol={"abstain": True}, wrong_costs=1)
+    assert not [each for each in compared(new, other).tables if each.metric == "effective_reliability"]
 
 
 def test_the_mean_of_samples_is_named_and_no_obstacle_for_a_gate() -> None:

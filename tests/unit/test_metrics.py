@@ -25,6 +25,7 @@ from medvqa.items import (
     OUTCOMES,
     TECHNIQUES,
     Answer,
+    Benchmark,
     FailedMetric,
     Item,
     Measure,
@@ -35,7 +36,10 @@ from medvqa.items import (
     Technique,
     UsageError,
 )
+from medvqa.protocols import added_measures, voting
+from medvqa.protocols.protocol import Protocol
 from medvqa.tags import selection
+from support.laws import examples
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference data are not beside the repository")
@@ -1213,3 +1217,142 @@ def test_options_of_a_metric_are_checked_where_it_is_defined(options: dict[str, 
     with pytest.raises(UsageError, match=re.escape(message)) as caught:
         medvqa.metric(**options)(lambda result: True)
     assert re.match(r"\S*test_metrics\.py:\d+: metric ", str(caught.value))
+
+
+# --- abstention and confidence --------------------------------------------------------------------------------------
+
+ASKED = Benchmark(name="slake", items=lambda data: [], metrics=(metrics.accuracy, *metrics.rates))
+
+
+def ended_as(*outcomes: Outcome, confidences: Sequence[float | None] = ()) -> list[Result]:
+    """One answer for each outcome; a partial one has half of the score."""
+    values: dict[Outcome, float | None] = {"correct": 1.0, "partial": 0.5, "unscored": None, "error": None}
+    padded = [*confidences, *[None] * len(outcomes)]
+    return [
+        Result(
+            "r",
+            single(f"q{n}"),
+            "",
+            None if outcome == "error" else Answer("", confidence=padded[n]),
+            Score(values.get(outcome, 0.0), outcome),
+        )
+        for n, outcome in enumerate(outcomes)
+    ]
+
+
+def added(results: Sequence[Result], *protocols: Protocol, cost: float | None = None) -> dict[str, float | None]:
+    """The measures over everything that the protocols add."""
+    technique = results[0].technique
+    of = added_measures.under(ASKED, protocols, [technique], [cost])
+    found = metrics.measures(results, of.metrics, (), benchmark="slake", signature={})
+    own = {metric.name for metric in ASKED.metrics}
+    return {each.name: each.value for each in found if not each.slice and each.name not in own}
+
+
+def test_coverage_and_what_was_answered_tell_abstentions_from_errors() -> None:
+    outcomes: tuple[Outcome, ...] = ("correct", "correct", "partial", "wrong", "abstained", "refused", "unparsed")
+    values = added(ended_as(*outcomes, "error", "unscored"), Protocol(abstain=True), cost=2)
+    assert values == {
+        "coverage": 4 / 7,
+        "answered_accuracy": 2.5 / 4,
+        # Wrong and unparsed cost 2 each; abstained and refused cost nothing.
+        "effective_reliability": pytest.approx((2.5 - 4) / 7),
+    }
+
+
+@examples(200)
+@given(st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=20), st.floats(0.01, 100))
+def test_effective_reliability_is_what_whitehead_et_al_define(outcomes: list[Outcome], cost: float) -> None:
+    results = ended_as(*outcomes)
+    values = added(results, Protocol(abstain=True), cost=cost)
+    scored = [result for result in results if result.score.value is not None]
+    if not scored:
+        assert values["effective_reliability"] is None
+        return
+    counts = {outcome: sum(result.score.outcome == outcome for result in scored) for outcome in OUTCOMES}
+    worth = counts["correct"] + counts["partial"] / 2 - cost * (counts["wrong"] + counts["unparsed"])
+    assert values["effective_reliability"] == pytest.approx(worth / len(scored))
+    invalid = counts["refused"] + counts["abstained"] + counts["unparsed"]
+    assert values["coverage"] == pytest.approx(1 - invalid / len(scored))
+
+
+def test_only_runs_that_offer_to_abstain_have_these_measures_and_signatures_name_the_cost() -> None:
+    assert added_measures.under(ASKED, [Protocol()], ["mc"], [None]) is ASKED
+    both = [Protocol(), Protocol(abstain=True)]
+    one = added_measures.under(ASKED, both, ["mc"], [None, 2])
+    assert one.headline == (*ASKED.headline, "coverage", "answered_accuracy", "effective_reliability")
+    assert added_measures.under(one, both, ["mc"], [None, 3]) is one
+    assert "effective_reliability" not in added_measures.under(ASKED, both, ["mc"], [2, 3]).headline
+    signed = {metrics.signed(metrics.effective_reliability(cost), {}) for cost in (1, 1.5)}
+    assert len(signed) == 2
+    assert any("wrong_costs:1.5" in each for each in signed)
+
+
+def test_confidences_are_scored_against_the_score_and_unread_ones_counted() -> None:
+    outcomes: tuple[Outcome, ...] = ("correct", "wrong", "partial", "correct", "abstained", "unparsed", "unscored")
+    results = ended_as(*outcomes, confidences=[0.8, 1.0, 0.5, None, 0.9, 0.9, 0.9])
+    assert added(results, Protocol(confidence=True)) == {
+        "brier_score": pytest.approx((0.2**2 + 1 + 0) / 3),
+        # A certain wrong answer costs what half a percent does.
+        "log_loss": pytest.approx(-(np.log(0.8) + np.log(0.005) + np.log(0.5)) / 3),
+        "confidence_unread_rate": 1 / 5,
+    }
+
+
+def test_options_and_votes_have_confidences_and_likelihoods_have_none() -> None:
+    given = {"A": float(np.log(0.6)), "B": float(np.log(0.2)), " A": 0.0}
+    by_option = Result("r", single("q"), "", Answer("", given), Score(1.0, "correct", ("A",)), "gd")
+    assert metrics.confidence_of(by_option) == pytest.approx(0.75)
+    assert added([by_option], Protocol()) == {
+        "brier_score": pytest.approx(0.0625),
+        "log_loss": pytest.approx(-np.log(0.75)),
+    }
+    assert metrics.confidence_of(replace(by_option, technique="ps")) is None
+    assert added([replace(by_option, technique="ps")], Protocol()) == {}
+    impossible = replace(by_option, answer=Answer("", {" A": -0.1, "A": -np.inf}))
+    assert metrics.confidence_of(impossible) is None
+
+    def chose(letter: str, sample: int) -> Result:
+        score = Score(float(letter == "A"), "correct" if letter == "A" else "wrong", (letter,))
+        return Result("r", single("q"), "", Answer(letter), score if letter else Score(0.0, "abstained"), sample=sample)
+
+    voted = voting.vote([chose(letter, n) for n, letter in enumerate(["A", "A", "B", ""], 1)])
+    assert metrics.confidence_of(voted) == 0.5
+    assert metrics.confidence_of(voting.vote([chose("A", 1), chose("B", 2)])) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "technique", "source"),
+    [
+        ({"confidence": True}, "mc", "stated"),
+        ({"samples": 5, "combine": "vote"}, "ff", "agreement"),
+        ({}, "gd", "option"),
+        ({}, "mc", None),
+        ({}, "ps", None),
+        ({"rotations": None}, "gd", None),
+        ({"samples": 5, "combine": "vote", "readers": True}, "mc", None),
+    ],
+)
+def test_a_protocol_tells_where_confidences_come_from(fields: dict[str, Any], technique: str, source: Any) -> None:
+    protocol = Protocol(**fields)
+    assert protocol.confidence_source(technique) == source
+    of = added_measures.under(ASKED, [protocol], [technique], [])
+    # Nobody asked GD or votes for confidences: they are no headline measures.
+    stated = ("brier_score", "log_loss", "confidence_unread_rate") if source == "stated" else ()
+    assert of.headline == (*ASKED.headline, *stated)
+    signs = {dict(metric.signs).get("confidence") for metric in of.metrics} - {None}
+    assert signs == ({source} if source else set())
+    assert added_measures.under(ASKED, [protocol, Protocol(abstain=True)], ["ps"], []).metrics[-1].name != "log_loss"
+
+
+@examples(200)
+@given(st.lists(st.sampled_from(["correct", "wrong", "abstained", "unparsed"]), min_size=8, max_size=60))
+def test_the_interval_of_a_reliability_stays_within_what_it_can_be(outcomes: list[Outcome]) -> None:
+    results = ended_as(*outcomes)
+    (found,) = metrics.measures(results, [metrics.effective_reliability(3)], (), benchmark="slake", signature={})[:1]
+    assert found.value is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert -3 <= found.low <= found.value <= found.high <= 1
+    # Equal answers are no certainty.
+    assert found.low < found.high

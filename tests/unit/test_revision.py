@@ -24,12 +24,12 @@ from medvqa.records.run_record import RecordedBenchmark, RunRecord
 
 STUDY = ReaderStudy(task="review", name="check", plan="a" * 64)
 ITEM = Item("q1", "klinik", "single_choice", "Which organ?", {"A": "liver", "B": "spleen"}, ("A",))
-TABLE = """id,question,A,B,answer,image,site,pair
-q1,Which organ?,liver,spleen,A,1.png,abdomen,p
-q2,Which organ?,liver,spleen,B,2.png,abdomen,p
-q3,Which lung?,left,right,A,1.png,chest,
-q4,What is shown?,,,a nodule,1.png,chest,
-q5,Which side?,left,right,B,2.png,chest,
+TABLE = """id,question,A,B,answer,image,site,pair,box
+q1,Which organ?,liver,spleen,A,1.png,abdomen,p,"0,1,2,1"
+q2,Which organ?,liver,spleen,B,2.png,abdomen,p,
+q3,Which lung?,left,right,A,1.png,chest,,
+q4,What is shown?,,,a nodule,1.png,chest,,
+q5,Which side?,left,right,B,2.png,chest,,
 """
 
 
@@ -211,6 +211,7 @@ def test_a_revision_is_a_benchmark_with_its_changes_and_a_data_sheet(klinik: Ben
         for name in ("kind", "question", "options", "answers", "tags", "pair_id"):
             assert getattr(now[id], name) == getattr(before[id], name)
         assert [image.path for image in now[id].images] == [image.path for image in before[id].images]
+    assert [item.extra.get("box_xywh") for item in now.values()] == [[(0, 1, 2, 1)], None, None, None]
     rows = list(csv.DictReader((folder / "changes.csv").open()))
     assert [(row["id"], row["what"], row["before"], row["after"]) for row in rows] == [
         ("q3", "question", "Which lung?", "Which lobe?"),

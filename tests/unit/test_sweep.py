@@ -81,6 +81,17 @@ def test_a_grid_is_every_combination_in_order_and_names_tell_the_settings(tmp_pa
     assert sweep.base == {"model": "random", "ablate": "", "shots": "", "explain": "", "technique": "mc,gd"}
 
 
+def test_several_levels_of_a_perturbation_are_one_value(tmp_path: Path) -> None:
+    levels = 'perturb = ["", "gaussian_noise:2-4", "typos:5", "contrast_up:3-1"]'
+    sweep = read(tmp_path, f'name = "noise"\n[options]\nmodel = "random"\n[grid]\n{levels}')
+    assert [cell.settings["perturb"] for cell in sweep.cells] == [
+        *("", "gaussian_noise:2", "gaussian_noise:3", "gaussian_noise:4", "typos:5"),
+        "contrast_up:3-1",  # Refused when it is asked.
+    ]
+    with pytest.raises(UsageError, match="a value is there twice"):
+        read(tmp_path, '[grid]\nperturb = ["gaussian_noise:1-3", "gaussian_noise:2"]')
+
+
 def test_combinations_are_included_and_excluded(tmp_path: Path) -> None:
     sweep = read(
         tmp_path,

@@ -100,6 +100,26 @@ def test_questions_that_share_an_image_or_a_patient_are_one_cluster(tmp_path: Pa
     assert [item.pair_id for item in items.values()] == ["p", "p", None, None, None]
 
 
+def test_regions_are_boxes_of_the_first_image(tmp_path: Path) -> None:
+    rows = ["id,question,answer,image,box", '1,Q?,x,a.png,"4,3,10,8; 0,0,2,2"', "2,Q?,x,a.png,"]
+    items = read(tmp_path, "\n".join(rows))
+    assert items["1"].extra == {"box_xywh": [(4, 3, 10, 8), (0, 0, 2, 2)]}
+    assert items["2"].extra == {}
+    # Links of patients are no boxes, and boxes join no questions.
+    assert items["1"].cluster_id == "image a.png"
+    for box in ([4, 3, 10, 8], [[4, 3, 10, 8]], "4,3,10,8"):
+        row = {"id": 1, "question": "Q?", "answer": "x", "image": "a.png", "roi": box}
+        for text, name in ((json.dumps([row]), "q.json"), (json.dumps(row), "q.jsonl")):
+            (item,) = read(tmp_path, text, name, columns={"box": "roi"}).values()
+            assert item.extra == {"box_xywh": [(4, 3, 10, 8)]}
+    assert read(tmp_path, "\n".join(rows), columns={"box": ""})["1"].extra == {}
+
+
+def test_a_column_of_body_regions_has_no_boxes(tmp_path: Path) -> None:
+    items = read(tmp_path, "id,question,answer,region\n1,Q?,x,thorax\n", tags=("region",))
+    assert (items["1"].tags, items["1"].extra) == ({"region": ("thorax",)}, {})
+
+
 NAME = "MUSTERMANN"
 
 

@@ -15,6 +15,7 @@ from medvqa import benchmarks
 from medvqa.items import Answer, Image, Item, Result, Score
 from medvqa.records import run_folder
 from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import RunRecord
 from medvqa.report.bundle import pictures
 from medvqa.report.bundle.pictures import address
 from medvqa.view.images import NoImage, Originals
@@ -177,7 +178,7 @@ def test_served_pictures_are_named_by_what_was_recorded(data: Path, tmp_path: Pa
     blank = Item(
         "3", "ward", "single_choice", "?", images=(Image("x", digest="blank 1", blank=True), Image("unread-1"))
     )
-    drawn = pictures.served([*run_folder.read(folder).results, result(blank)])
+    drawn = pictures.served((one, RunRecord()) for one in [*run_folder.read(folder).results, result(blank)])
     (head,) = drawn.shown["ward", "1"]
     assert head.source == f"images/{image.digest}.png"
     assert [bool(each.why) and not each.source for each in drawn.shown["ward", "3"]] == [True, True]

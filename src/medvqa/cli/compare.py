@@ -59,7 +59,7 @@ class CompareArguments(Arguments):
         "FILE",
     )
     json: Path | None = written_as("JSON", "everything")
-    csv: Path | None = written_as("CSV", "measures and slices")
+    csv: Path | None = written_as("CSV", "measures and slices; changed images or questions in FILE.robustness.csv")
     markdown: Path | None = written_as("Markdown", "what is printed")
     latex: Path | None = written_as("LaTeX", "the tables")
 
@@ -68,7 +68,7 @@ def run(typed: CompareArguments) -> str:
     """Return the comparisons as text. UsageError names each difference of runs that are not comparable."""
     from medvqa import comparing
     from medvqa.comparing import trend
-    from medvqa.report import comparison
+    from medvqa.report import comparison, robustness
 
     news, baselines = typed.runs, typed.baseline
     if not baselines:
@@ -110,7 +110,10 @@ def run(typed: CompareArguments) -> str:
         sections = [section for section in sections if section.notes and not section.tables]
         sections.append(comparison.Section(f"Trend over {by}", (), tuple(map(comparison.trend, trends))))
     write("--json", typed.json, lambda: comparison.as_json(study, trends))
-    write("--csv", typed.csv, lambda: comparison.as_csv(compared, study.robustness))
+    write("--csv", typed.csv, lambda: comparison.as_csv(compared))
+    if study.robustness and typed.csv is not None:
+        beside = typed.csv.with_suffix(".robustness.csv")
+        write("--csv", beside, lambda: robustness.as_csv(study.robustness))
     write("--markdown", typed.markdown, lambda: comparison.as_markdown(sections))
     write("--latex", typed.latex, lambda: comparison.as_latex(sections))
     width = get_terminal_size().columns if sys.stdout.isatty() else None

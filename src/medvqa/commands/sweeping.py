@@ -25,7 +25,7 @@ from medvqa.commands.redrawing import compared_page
 from medvqa.items import MedVQAError, UsageError
 from medvqa.records import configuration, coverage, private, recall, run_folder, run_record
 from medvqa.records.run_record import RUN
-from medvqa.report import Report, comparison, grid
+from medvqa.report import Report, comparison, grid, robustness
 from medvqa.report.grid import GridRow, State
 from medvqa.session import answer_sources, selecting
 from medvqa.session.about import about
@@ -220,13 +220,12 @@ def write(sweep: Sweep, rows: Sequence[GridRow], project: Project) -> list[str]:
     sections = [*grid.sections(*about), *comparison.robust(robust)]
     with files.writing(str(folder)):
         private.make_private(folder)
-        told = {"robustness": list(map(comparison.robust_as_json, robust))} if robust else {}
-        run_folder.write_json(folder / "sweep.json", {**grid.as_json(*about), **told})
+        run_folder.write_json(folder / "sweep.json", {**grid.as_json(*about), **robustness.as_json(robust)})
         for name, text in (
             ("sweep.md", comparison.as_markdown(sections)),
             ("sweep.csv", grid.as_csv(sweep.settings, rows)),
             ("gains.csv", grid.gains_as_csv(gains)),
-            *([("robustness.csv", comparison.as_csv((), robust))] if robust else []),
+            *([("robustness.csv", robustness.as_csv(robust))] if robust else []),
         ):
             files.replace(folder / name, text.encode())
     lines = [comparison.text(sections)]
@@ -380,7 +379,9 @@ def _grid(file: _GridFile, table: Mapping[str, Any], common: Mapping[str, Any]) 
 def _levels(row: Option, value: Any) -> list[Any]:
     """The values that a value of the grid stands for: perturb = "gaussian_noise:1-5" is five."""
     levels = re.fullmatch(r"(.+:)([1-9])-([1-9])", value) if row.name == "perturb" and isinstance(value, str) else None
-    return [value] if levels is None else [f"{levels[1]}{k}" for k in range(int(levels[2]), int(levels[3]) + 1)]
+    if levels is None or levels[2] > levels[3]:
+        return [value]
+    return [f"{levels[1]}{k}" for k in range(int(levels[2]), int(levels[3]) + 1)]
 
 
 def _row(file: _GridFile, table: str, key: str, number: int, taken: Container[str]) -> Option:

@@ -10,7 +10,7 @@ from medvqa.comparing.common import under_protocols
 from medvqa.comparing.differing import Contrast, Difference, contrast, notes
 from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart
 from medvqa.comparing.ranking import Costliest, Ranked, RankedPair, Ranking
-from medvqa.comparing.robustness import ChangedMeasure, Consistency, Robustness, robustness
+from medvqa.comparing.robustness import ChangedMeasure, Robustness, robustness
 from medvqa.comparing.scales import Scale, SlicedRuns
 from medvqa.comparing.sides import Side, beside, gaps, load, load_beside, load_runs, named_apart, refusals
 from medvqa.comparing.study import Study, Versus, compare, study
@@ -21,7 +21,6 @@ __all__ = [
     "AgainstReaders",
     "ChangedMeasure",
     "Compared",
-    "Consistency",
     "Contrast",
     "Costliest",
     "Difference",

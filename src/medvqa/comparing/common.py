@@ -38,7 +38,7 @@ def under_protocols(benchmark: Benchmark, sides: Sequence[Side], technique: str)
     """
     runs = [side.run for side in sides]
     costs = [run.wrong_costs for run in runs]
-    benchmark = added_measures.under(benchmark, [run.protocol for run in runs], technique, costs)
+    benchmark = added_measures.under(benchmark, [run.protocol for run in runs], [technique], costs)
     if any(side.run.judge for side in sides):
         return benchmark
     needed = measures.judged(benchmark)
@@ -153,7 +153,7 @@ class CommonPart:
                     *sides, binary=binary, level=level, icc=icc, weights=new.weights, shared=shared
                 )
             else:
-                tables = [_table(run, slices=slices) for run in (new, baseline)]
+                tables = [unit_table(run, slices=slices) for run in (new, baseline)]
                 yield statistics.compare(
                     *tables, binary=binary, level=level, icc=icc, bounded=False, over=new.over, weights=new.weights
                 )
@@ -182,10 +182,11 @@ class CommonPart:
 
 
 def _prepared(run: Tabled, *, slices: bool) -> Prepared:
-    return statistics.prepared(_table(run, slices=slices), over=run.over, weights=run.weights)
+    return statistics.prepared(unit_table(run, slices=slices), over=run.over, weights=run.weights)
 
 
-def _table(run: Tabled, *, slices: bool) -> UnitTable:
+def unit_table(run: Tabled, *, slices: bool) -> UnitTable:
+    """The terms of a run, of which more is better; without `slices` over all units alone, but for means over slices."""
     table = run.table(complement=run.metric.better == "lower")
     return table if slices or run.over is not None else everything(table)
 

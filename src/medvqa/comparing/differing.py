@@ -150,6 +150,11 @@ def contrast(new: Side, baseline: Side) -> Contrast:
     return Contrast(None, (f"{len(named)} settings differ, so no effect can be told: {'; '.join(named)}",))
 
 
+def perturbed(difference: Difference | None) -> bool:
+    """Whether the perturbation is the one setting that differs."""
+    return difference is not None and difference.setting == PERTURB
+
+
 def aligned(first: Side, second: Side, difference: Difference | None) -> Side:
     """Return the second run, its results under the technique of the first if the technique is the difference."""
     if difference is None or difference.setting != TECHNIQUE:

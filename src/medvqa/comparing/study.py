@@ -94,11 +94,6 @@ class _Contrasts:
             self._known[new, baseline] = found
         return self._known[new, baseline]
 
-    def perturbed(self, new: int, baseline: int) -> bool:
-        """Whether two runs differ in the perturbation alone."""
-        difference = self.of(new, baseline).difference
-        return difference is not None and difference.setting == differing.PERTURB
-
     def share(self, place: int, other: int) -> bool:
         """Whether two runs have a question in common."""
         if (place, other) not in self._share:
@@ -147,7 +142,7 @@ def study(
     shown = [pair for pair in shown if pair not in mixed]
     board = _board(contrasts, compared_as_runs)
     # A run with another perturbation than its baseline is no rival, so it is not missed on the board.
-    rivals = {*compared_as_runs} - {pair[0] for pair in shown if contrasts.perturbed(*pair)}
+    changed = {pair[0] for pair in shown if differing.perturbed(contrasts.of(*pair).difference)}
     if anyway:
         refused = {place for pair in shown if contrasts.of(*pair).refusals for place in pair}
         board = tuple(sorted({*board, *refused}))
@@ -178,11 +173,7 @@ def study(
         tuple(scales.scales(found.board, found.apart, len(sides), board)) if units else (),
         tuple(each for part in found.board for each in scales.sliced(part)) if several and units else (),
         found.tests,
-        {
-            place: _reasons(contrasts, place, board)
-            for place in compared_as_runs
-            if place in rivals and place not in board
-        },
+        {place: _reasons(contrasts, place, board) for place in compared_as_runs if place not in {*board, *changed}},
         tuple(
             against(*(sides[place] for place in sorted(pair, key=human.__contains__)), anyway=anyway) for pair in mixed
         ),
@@ -208,17 +199,8 @@ def compare(
     differ are compared with each other. UsageError for an unknown benchmark.
     """
     sides, pairs = (baseline, new), [(1, 0)]
-    found = study(
-        *(sides, benchmarks),
-        pairs=pairs,
-        anyway=True,
-        bootstrap=bootstrap,
-        units=False,
-        robust=False,
-        equivalent=equivalent,
-        level=level,
-        icc=icc,
-    )
+    as_asked = {"bootstrap": bootstrap, "units": False, "robust": False}
+    found = study(sides, benchmarks, pairs=pairs, anyway=True, **as_asked, equivalent=equivalent, level=level, icc=icc)
     return found.versus[0].paired
 
 
@@ -263,9 +245,8 @@ def _board(contrasts: _Contrasts, places: Sequence[int]) -> tuple[int, ...]:
     allowed = {place: contrast for place, contrast in others.items() if not contrast.refusals}
     board = [first, *(place for place, contrast in allowed.items() if contrast.difference is None)]
     for place, contrast in allowed.items():
-        if contrast.difference is None or contrast.difference.setting == differing.PERTURB:
-            continue
-        if all(not contrasts.of(*sorted((place, other), reverse=True)).refusals for other in board):
+        rival = contrast.difference is not None and not differing.perturbed(contrast.difference)
+        if rival and all(not contrasts.of(*sorted((place, other), reverse=True)).refusals for other in board):
             board.append(place)
     return tuple(sorted(board))
 
@@ -356,6 +337,7 @@ def _versus(
     parts = found.parts.get(pair, ())
     both = alignment.sides[new], alignment.sides[baseline]
     refusals = contrast.refusals
+    about = new, baseline, alignment.sides, contrast.difference
     if not refusals and not parts:
         refusals = (f"{both[0].name} and {both[1].name} have no benchmark and technique in common",)
     return Versus(
@@ -366,6 +348,7 @@ def _versus(
             tuple(flip for part in parts for flip in paired.flips(part, new, baseline)) if flips else (),
             level,
             contrast.difference,
+            tuple(each for part in parts for each in paired.compared_confidences(part, *about)),
             margin,
         ),
         refusals,

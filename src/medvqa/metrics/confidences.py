@@ -58,6 +58,9 @@ def log_loss(results: Sequence[Result]) -> tuple[float, float]:
     return -(score * log(clipped) + (1 - score) * log(1 - clipped)), 1.0
 
 
+brier_score, log_loss = replace(brier_score, bounds=(0.0, 1.0)), replace(log_loss, bounds=(0.0, -log(CLIP)))
+
+
 @ratio(better="lower")
 def confidence_unread_rate(results: Sequence[Result]) -> tuple[float, float]:
     """Answers that were read and whose confidence was not / answers that were read."""

@@ -344,7 +344,7 @@ def effective_reliability(cost: float) -> Metric:
             return LEFT_OUT
         return (0.0 if outcome in ("abstained", "refused") else value or -cost), 1.0
 
-    return replace(terms, signs=(("wrong_costs", f"{cost:g}"),))
+    return replace(terms, signs=(("wrong_costs", f"{cost:g}"),), bounds=(-cost, 1.0))
 
 
 rates = (invalid_rate, refused_rate, abstained_rate, unparsed_rate, error_rate, truncated_rate)

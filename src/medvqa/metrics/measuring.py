@@ -251,7 +251,7 @@ def signed(metric: Metric, signature: Mapping[str, str]) -> str:
     """
     parts = {**signature, "metric": f"{metric.name}@{sha256(metric.definition.encode()).hexdigest()[:8]}"}
     method = statistics.METHOD if metric.mean_over is None else statistics.METHOD_OF_MACROS
-    method = method if metric.percent else statistics.METHOD_OF_NUMBERS
+    method = method if metric.percent or metric.bounds else statistics.METHOD_OF_NUMBERS
     parts |= {"interval": method, "unit": metric.unit, "v": VERSION}
     if metric.kinds is not None:
         parts["kinds"] = "+".join(sorted(metric.kinds))
@@ -329,9 +329,11 @@ def _ratios(tabled: Tabled, lines: References, corrections: dict[object, Correct
 
 
 def _interval(tabled: Tabled, estimates: Estimates, *, binary: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the 95 % intervals: Wilson's for fractions, Student's for other numbers."""
+    """Return the 95 % intervals: Wilson's for fractions and between known bounds, Student's for other numbers."""
     if tabled.metric.percent:
         return statistics.intervals(estimates, binary=binary)
+    if tabled.metric.bounds:
+        return statistics.within(estimates, *tabled.metric.bounds)
     return statistics.student(estimates)
 
 

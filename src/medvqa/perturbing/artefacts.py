@@ -1,19 +1,17 @@
 """Artefacts of CT, MRI and ultrasound as MedFM-Robust defines them, and a left-right flip.
 
-Source: arXiv 2605.19027 and its code, https://github.com/vfdv52/MedFM-Robust-. Formulas and parameters are those of its
-study of vision-language models (VLM/generate_perturbation.py) if it has the artefact, else those of its study of
-segmentation (Segmentation/segmentation_generate_perb_all_V10_adpative_efficient.py) before calibration by SSIM. Three
-things are ours. Lengths in pixels hold for pictures whose shorter side has SIDE pixels, and scale with others. Random
-numbers are the same at all levels. Their last step, which stretches each picture to black and white, is left out:
-it would undo part of a change.
+Source: arXiv 2605.19027, https://github.com/vfdv52/MedFM-Robust-: the formulas and parameters of its study of
+vision-language models (VLM/generate_perturbation.py) if it has the artefact, else those of its study of segmentation
+(Segmentation/segmentation_generate_perb_all_V10_adpative_efficient.py) before calibration by SSIM. Three things are
+ours. Lengths in pixels hold for a shorter side of SIDE pixels, and scale with it. Random numbers are the same at all
+levels. The published last step, a stretch to black and white, is left out: it would undo part of a change.
 
-All act on 8-bit pictures. An artefact of a scanner arises before the window is chosen, so values that the window has
-cut off stay lost.
+Photon starvation is left out: as published, it changes values of 0 to 255 by 2.4 at most (one standard deviation). All
+others act on pictures of 8 bits, so values that a window has cut off stay lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from medvqa.perturbing import PixelChange
@@ -50,7 +48,7 @@ def streak(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixe
         ImageDraw.Draw(canvas).line(line, fill=1, width=_STREAK_WIDTH)
     lines = gaussian_filter(np.asarray(canvas, np.float32), _STREAK_BLUR)
     added = strength * _resized(lines, pixels.shape)[..., None]
-    low, high = _ends(pixels)
+    low, high = float(pixels.min()), float(pixels.max())
     return _kept(pixels + added * (high - low), pixels)
 
 
@@ -70,7 +68,7 @@ def shade(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixel
 
 def window(pixels: Pixels, shift: float, random: np.random.Generator) -> Pixels:
     """Narrow the window by `shift` / 2 of the picture's range, and move its centre by up to `shift` of it."""
-    low, high = _ends(pixels)
+    low, high = float(pixels.min()), float(pixels.max())
     spread = high - low
     if not spread:
         return pixels.copy()
@@ -79,18 +77,7 @@ def window(pixels: Pixels, shift: float, random: np.random.Generator) -> Pixels:
     return _kept((pixels - start) / width * spread + low, pixels)
 
 
-def add_quantum_noise(pixels: Pixels, factor: float, random: np.random.Generator) -> Pixels:
-    """Add grey noise with a standard deviation of `factor` times the square root of brightness + 1.
-
-    MedFM-Robust calls it photon starvation, without its streaks, and has a tenth of our factors: 8 bits do not show it.
-    """
-    import numpy as np
-
-    noise = random.standard_normal((*pixels.shape[:2], 1), np.float32)
-    return _kept(pixels + factor * np.sqrt(pixels + np.float32(1)) * noise, pixels)
-
-
-def brighten_at_coil(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
+def brighten(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
     """Brighten around a point in the middle of the picture, by the share `strength` there."""
     import numpy as np
 
@@ -111,7 +98,7 @@ def ghost(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixel
     return _kept(pixels + np.float32(strength) * moved, pixels)
 
 
-def move_in_scanner(pixels: Pixels, amount: tuple[float, float], random: np.random.Generator) -> Pixels:
+def move(pixels: Pixels, amount: tuple[float, float], random: np.random.Generator) -> Pixels:
     """Shift lines of k-space as if the patient had moved sideways while they were read.
 
     `amount`: the longest shift in pixels, and the share of lines that are shifted. The lines of the lowest frequencies
@@ -136,13 +123,14 @@ def move_in_scanner(pixels: Pixels, amount: tuple[float, float], random: np.rand
     moved[np.abs(moved) <= 0.01] = 0
     turns = np.exp(-2j * np.pi * np.outer(moved, np.fft.fftfreq(width))).astype(np.complex64)
 
-    def moved_channel(channel: Floats) -> Floats:
-        k_space = fft.fftshift(fft.fft2(channel)) * turns
-        seen = np.abs(fft.ifft2(fft.ifftshift(k_space)))
-        spread = np.ptp(seen)
-        return channel if spread <= 1e-8 else (seen - seen.min()) / spread * np.ptp(channel) + channel.min()
-
-    return _by_channel(pixels, moved_channel)
+    is_grey = bool((pixels == pixels[..., :1]).all())
+    changed = pixels.astype(np.float32)
+    for channel in range(1 if is_grey else 3):
+        before = changed[..., channel]
+        seen = np.abs(fft.ifft2(fft.ifftshift(fft.fftshift(fft.fft2(before)) * turns)))
+        if (spread := np.ptp(seen)) > 1e-8:
+            changed[..., channel] = (seen - seen.min()) / spread * np.ptp(before) + before.min()
+    return _kept(changed[..., :1].repeat(3, axis=2) if is_grey else changed, pixels)
 
 
 def shadow(pixels: Pixels, attenuation: float, random: np.random.Generator) -> Pixels:
@@ -166,7 +154,7 @@ def shadow(pixels: Pixels, attenuation: float, random: np.random.Generator) -> P
     return darkened
 
 
-def reverberate(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
+def echo(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
     """Add bright bands below one another at equal distances, each weaker than the one above.
 
     `strength` is the first band's height, as a share of the brightness of the interface that echoes.
@@ -205,15 +193,11 @@ def flip(pixels: Pixels, parameters: object, random: np.random.Generator) -> Pix
     return np.ascontiguousarray(pixels[:, ::-1])
 
 
-def _ends(pixels: Pixels) -> tuple[float, float]:
-    return float(pixels.min()), float(pixels.max())
-
-
 def _kept(changed: Floats, pixels: Pixels) -> Pixels:
     """Round to 8 bits, within the range of the unchanged picture."""
     import numpy as np
 
-    low, high = _ends(pixels)
+    low, high = float(pixels.min()), float(pixels.max())
     rounded: Pixels = np.rint(np.clip(changed, low, high)).astype(np.uint8)
     return rounded
 
@@ -234,63 +218,20 @@ def _resized(field: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.f
     return np.asarray(Image.fromarray(field).resize((shape[1], shape[0]), Image.Resampling.BILINEAR))
 
 
-def _by_channel(pixels: Pixels, change: Callable[[Floats], Floats]) -> Pixels:
-    """Change each channel; of a grey picture one, for all three."""
-    import numpy as np
-
-    is_grey = bool((pixels == pixels[..., :1]).all())
-    channels = [change(pixels[..., c].astype(np.float32)) for c in range(1 if is_grey else 3)]
-    return _kept(np.stack(channels * (3 // len(channels)), axis=-1), pixels)
-
-
+_MEDFM_ROBUST = (
+    ("ct_metal", "CT metal streaks", streak, (0.10, 0.18, 0.28, 0.40, 0.55), CT),
+    ("ct_beam_hardening", "CT beam hardening", shade, (0.08, 0.15, 0.22, 0.32, 0.45), CT),
+    ("window_level", "wrong window", window, (0.10, 0.20, 0.30, 0.40, 0.50), (*CT, *XRAY)),
+    ("mri_motion", "MRI motion", move, ((2.0, 0.15), (5.0, 0.30), (10.0, 0.45), (18.0, 0.60), (30.0, 0.80)), MRI),
+    ("mri_bias_field", "MRI bias field", brighten, (0.30, 0.50, 0.70, 0.85, 0.95), MRI),
+    ("mri_ghosting", "MRI ghosting", ghost, (0.10, 0.20, 0.35, 0.50, 0.70), MRI),
+    ("us_shadow", "ultrasound shadow", shadow, (0.30, 0.45, 0.55, 0.70, 0.85), ULTRASOUND),
+    ("us_reverberation", "ultrasound reverberation", echo, (0.12, 0.18, 0.25, 0.35, 0.45), ULTRASOUND),
+)
 CHANGES: tuple[PixelChange, ...] = (
-    PixelChange(
-        *("ct_metal", "MedFM-Robust", "CT metal streaks", streak),
-        {"": (0.10, 0.18, 0.28, 0.40, 0.55)},
-        CT,
-    ),
-    PixelChange(
-        *("ct_beam_hardening", "MedFM-Robust", "CT beam hardening", shade),
-        {"": (0.08, 0.15, 0.22, 0.32, 0.45)},
-        CT,
-    ),
-    PixelChange(
-        *("window_level", "MedFM-Robust", "wrong window", window),
-        {"": (0.10, 0.20, 0.30, 0.40, 0.50)},
-        (*CT, *XRAY),
-    ),
-    PixelChange(
-        "ct_low_dose",
-        "ours",
-        "CT low dose",
-        add_quantum_noise,
-        {"": (0.3, 0.6, 0.9, 1.2, 1.5)},
-        CT,
-    ),
-    PixelChange(
-        *("mri_motion", "MedFM-Robust", "MRI motion", move_in_scanner),
-        {"": ((2.0, 0.15), (5.0, 0.30), (10.0, 0.45), (18.0, 0.60), (30.0, 0.80))},
-        MRI,
-    ),
-    PixelChange(
-        *("mri_bias_field", "MedFM-Robust", "MRI bias field", brighten_at_coil),
-        {"": (0.30, 0.50, 0.70, 0.85, 0.95)},
-        MRI,
-    ),
-    PixelChange(
-        *("mri_ghosting", "MedFM-Robust", "MRI ghosting", ghost),
-        {"": (0.10, 0.20, 0.35, 0.50, 0.70)},
-        MRI,
-    ),
-    PixelChange(
-        *("us_shadow", "MedFM-Robust", "ultrasound shadow", shadow),
-        {"": (0.30, 0.45, 0.55, 0.70, 0.85)},
-        ULTRASOUND,
-    ),
-    PixelChange(
-        *("us_reverberation", "MedFM-Robust", "ultrasound reverberation", reverberate),
-        {"": (0.12, 0.18, 0.25, 0.35, 0.45)},
-        ULTRASOUND,
+    *(
+        PixelChange(name, "MedFM-Robust", words, apply, {"": levels}, modalities)
+        for name, words, apply, levels, modalities in _MEDFM_ROBUST
     ),
     PixelChange("flip", "ours", "left-right flip, which may change answers about sides", flip, {}),
 )

@@ -44,7 +44,6 @@ def words_of(alteration: Alteration) -> str:
 
 
 def in_words(name: str, level: int, of: str = "") -> str:
-    """Return a change for people: "Gaussian noise, level 3, of chestmnist"."""
-    change = changes()[name]
-    parts = [change.words[0].upper() + change.words[1:], f"level {level}" if level else "", f"of {of}" if of else ""]
-    return ", ".join(filter(None, parts))
+    """Return a change for people: "Gaussian noise, level 3 of chestmnist"."""
+    of_set = f" of {of}" if of else ""
+    return changes()[name].words + (f", level {level}{of_set}" if level else of_set)

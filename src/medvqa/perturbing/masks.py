@@ -7,7 +7,7 @@ same for all fills, so that runs are paired.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,41 +22,11 @@ if TYPE_CHECKING:
 CANDIDATES = 200
 
 
-def _mean(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator) -> Pixels:
-    import numpy as np
+FILLS = ("mean", "blur", "noise", "black")
+"""What stands in the place of hidden pixels: the picture's mean colour, a blur, pixels drawn from the picture, black.
 
-    filled: Pixels = np.broadcast_to(np.rint(pixels.mean(axis=(0, 1))).astype(np.uint8), pixels.shape)
-    return filled
-
-
-def _blurred(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator) -> Pixels:
-    """Blur with a standard deviation of a quarter of the longest side of a box: light and dark stay, shapes do not."""
-    import numpy as np
-    from PIL import Image, ImageFilter
-
-    radius = max(max(width, height) for _, _, width, height in boxes) / 4
-    return np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(radius)))
-
-
-def _noise(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator) -> Pixels:
-    """Draw pixels of the picture with replacement."""
-    drawn: Pixels = pixels.reshape(-1, 3)[random.integers(0, pixels[..., 0].size, pixels.shape[:2])]
-    return drawn
-
-
-def _black(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator) -> Pixels:
-    import numpy as np
-
-    return np.zeros_like(pixels)
-
-
-FILLS: Mapping[str, Callable[[Pixels, Sequence[Box], np.random.Generator], Pixels]] = {
-    "mean": _mean,
-    "blur": _blurred,
-    "noise": _noise,
-    "black": _black,
-}
-"""What stands in the place of hidden pixels."""
+The blur has a standard deviation of a quarter of the longest side of a box: light and dark stay, shapes do not.
+"""
 DEFAULT_FILL = "mean"
 MASKS = {"mask_region": "region hidden", "mask_elsewhere": "as large a place elsewhere hidden"}
 """The masks, and what they do in a few words."""
@@ -67,13 +37,23 @@ def masked(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator, *,
 
     Raises ValueError if the boxes are not in the picture, or if it has no place elsewhere.
     """
+    import numpy as np
+    from PIL import Image, ImageFilter
+
     height, width = pixels.shape[:2]
     if not boxes or not regions.are_inside(boxes, (width, height)):
         raise ValueError(f"its region is not within its {width} x {height} pixels")
     hidden = elsewhere(pixels, boxes, random) if mask == "mask_elsewhere" else boxes
     if not hidden:
         raise ValueError("it has no place of the region's size elsewhere")
-    filled = FILLS[fill](pixels, boxes, random)
+    filled = np.zeros_like(pixels)
+    if fill == "mean":
+        filled[:] = np.rint(pixels.mean(axis=(0, 1)))
+    elif fill == "blur":
+        radius = max(max(box[2:]) for box in boxes) / 4
+        filled = np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(radius)))
+    elif fill == "noise":
+        filled = pixels.reshape(-1, 3)[random.integers(0, height * width, (height, width))]
     changed = pixels.copy()
     for left, top, across, down in hidden:
         where = slice(top, top + down), slice(left, left + across)

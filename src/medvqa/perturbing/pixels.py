@@ -20,16 +20,24 @@ REDUCED = 4
 BAND = 2**22
 """Values of a picture that are changed at once, so that a large one needs little memory."""
 
+HAIR = 0.01
+"""Of a grey level."""
+
 
 def scale_of(pixels: Pixels) -> float:
     """Return the shorter side of a picture, in units of SIZE."""
-    return min(pixels.shape[:2]) / SIZE
+    sides: tuple[int, ...] = pixels.shape[:2]
+    return min(sides) / SIZE
 
 
 def to_pixels(values: Values) -> Pixels:
-    """Clip values of 0 to 255 in place, and drop what is behind the point, as the published code does."""
+    """Clip values of 0 to 255 in place, and drop what is behind the point, as the published code does.
+
+    Single precision must not make an even area a grey level darker: HAIR is added.
+    """
     import numpy as np
 
+    values += HAIR
     np.clip(values, 0, 255, out=values)
     return values.astype(np.uint8)
 

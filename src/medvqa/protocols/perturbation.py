@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from hashlib import blake2b
 
 from medvqa import printing
 from medvqa.decode import did_you_mean
+from medvqa.figures import counted
 from medvqa.items import Image, Item, UsageError
 from medvqa.perturbing import DEFAULT_LEVEL, LEVELS, Alteration, PixelChange, catalogue, masks, regions
 from medvqa.protocols import question_forms
@@ -34,6 +35,8 @@ MODALITIES: Mapping[str, tuple[str, ...]] = {
 """Data sets of MedMNIST-C -> the slugs of the modality that they are taken for. The choice is ours."""
 GENERAL = ("chestmnist", "dermamnist", "pathmnist")
 """Where no modality chooses, the first of these sets that has the change. The choice is ours."""
+BY_GENERAL = "by medvqa's choice: no modality with a set"
+"""Why a question has the general set."""
 _BY_SLUG = {slug: name for name, slugs in MODALITIES.items() for slug in slugs}
 
 
@@ -59,6 +62,13 @@ class ImagePerturbation:
     def is_mask(self) -> bool:
         """Whether it hides a region, or a place elsewhere."""
         return self.name.partition(":")[0] in masks.MASKS
+
+    @property
+    def needs(self) -> str:
+        """The text on questions that it is for, after "has"."""
+        if self.is_mask:
+            return f"a region with room for it elsewhere; a table names regions in a column box: {regions.EXPECTED}"
+        return f"its modality: a tag {DIMENSION} with one of the words {', '.join(self.change.modalities)}"
 
     @property
     def change(self) -> PixelChange:
@@ -93,23 +103,24 @@ def parse(typed: str) -> ImagePerturbation:
 
 @lru_cache(maxsize=64)
 def of(perturb: str) -> ImagePerturbation | None:
-    """Return the change of images that `Protocol.perturb` names; None if there is none, or one of questions."""
+    """Return the change of images that `Protocol.perturb` names; None if there is none, or one of questions.
+
+    None too for a record of another version with a set or level that does not exist.
+    """
     name = perturb.rpartition("/")[2].partition(":")[0]
     # A form of questions may name a file.
-    is_of_images = not {name, perturb}.isdisjoint(catalogue.changes()) and not question_forms.is_form(perturb)
-    return parse(perturb) if is_of_images else None
-
-
-def is_mask(perturb: str) -> bool:
-    """Whether `Protocol.perturb` hides a region of the image, or a place elsewhere."""
-    found = of(perturb)
-    return found is not None and found.is_mask
+    if {name, perturb}.isdisjoint(catalogue.changes()) or question_forms.is_form(perturb):
+        return None
+    try:
+        return parse(perturb)
+    except UsageError:
+        return None
 
 
 def in_words(perturb: str) -> str:
     """Return `Protocol.perturb` in a few words for people."""
     found = of(perturb)
-    return found.words if found is not None else question_forms.label(perturb) or perturb
+    return found.words if found is not None else question_forms.label(perturb) or printing.line(perturb)
 
 
 @cache
@@ -120,13 +131,14 @@ def _general(name: str) -> str:
 
 
 def set_of(item: Item, perturbation: ImagePerturbation) -> tuple[str, str]:
-    """Return the set of parameters for a question, and why: "typed", a modality, or "" for the general set."""
-    if perturbation.of:
-        return perturbation.of, "typed"
-    for slug in item.tags.get(DIMENSION, ()):
-        if (name := _BY_SLUG.get(slug)) in perturbation.change.parameters and name is not None:
-            return name, slug
-    return _general(perturbation.name), ""
+    """Return the set of parameters for a question, and why; "" and "" for a change with one set alone."""
+    sets = perturbation.change.parameters
+    if perturbation.of or not any(sets):
+        return perturbation.of, "as typed" if perturbation.of else ""
+    named = (_BY_SLUG.get(slug, "") for slug in item.tags.get(DIMENSION, ()))
+    if (name := next((name for name in named if name in sets), "")) != "":
+        return name, "by modality"
+    return _general(perturbation.name), BY_GENERAL
 
 
 def altered(images: Iterable[Image], item: Item, perturb: str) -> tuple[Image, ...]:
@@ -138,7 +150,7 @@ def altered(images: Iterable[Image], item: Item, perturb: str) -> tuple[Image, .
     perturbation = of(perturb) if perturb else None
     if perturbation is None:
         return tuple(images)
-    if perturbation.is_mask:
+    if perturbation.is_mask and (images := tuple(images)):
         first, *others = images
         change = Alteration(perturbation.name, seed=_seed(item, 0), boxes=regions.boxes_of(item.extra))
         return replace(first, alteration=change), *others
@@ -176,24 +188,20 @@ def _seed(item: Item, place: int) -> int:
     return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest())
 
 
-def parameters_used(items: Iterable[Item], perturb: str) -> str:
-    """Return how many questions got which set of parameters: "MedMNIST-C's chestmnist: 120 (x_ray)"; "" without a set.
+def parameters_used(items: Collection[Item], perturb: str) -> str:
+    """Return how many questions got which parameters, "" if `Protocol.perturb` changes no images.
 
-    Questions without an image are counted too: nothing of them is changed.
+    "parameters of chestmnist for 120 questions (MedMNIST-C)". Questions without an image are counted too.
     """
     perturbation = of(perturb)
     if perturbation is None:
         return ""
-    counts: Counter[tuple[str, str]] = Counter()
-    bare = 0
-    for item in items:
-        if item.images:
-            counts[set_of(item, perturbation)] += 1
-        else:
-            bare += 1
-    source = perturbation.change.source
+    shown = [set_of(item, perturbation) for item in items if item.images]
+    bare, source = len(items) - len(shown), perturbation.change.source.replace("ours", "by medvqa")
+    number, ours = Counter(name for name, _ in shown), Counter(name for name, why in shown if why == BY_GENERAL)
     told = [
-        f"{source}'s {name}: {number:,} ({why or 'general set, our choice'})" if name else f"{source}: {number:,}"
-        for (name, why), number in sorted(counts.items())
+        f"{f'parameters of {name} ' * bool(name)}for {counted(number[name], 'questions')} ({source}"
+        f"{f'; {ours[name]:,} {BY_GENERAL}' * (name in ours)})"
+        for name in sorted(number)
     ]
-    return "; ".join([*told, *([f"without an image, unchanged: {bare:,}"] if bare else [])])
+    return "; ".join(told + [f"{counted(bare, 'questions')} without an image, unchanged"] * bool(bare))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from medvqa.items import Ablation, Answer, Image, Item, Prompt, Query, Shot, Technique, UsageError, replace
+from medvqa.items import Ablation, Answer, Image, Item, Prompt, Query, ReaderNote, Shot, Technique, UsageError, replace
 from medvqa.metrics.confidences import Source
 from medvqa.protocols import ablation, perturbation, question_forms, reasoning, rotation
 from medvqa.protocols.reasoning import ABSTAIN, CONFIDENCE, INSTRUCTIONS, Instruction
@@ -121,7 +121,9 @@ class Protocol:
             read = self.instruction.read(read)
         if read.text != answer.text:
             read = replace(read, whole=answer.text)
-        return reasoning.noted(item, read) if self.abstain else read
+        # As a reader who cannot tell: no rule and no judge reads the answer.
+        abstains = self.abstain and reasoning.abstains(item, read)
+        return replace(read, noted=ReaderNote(cannot_tell=True)) if abstains else read
 
     def confidence_source(self, technique: str) -> Source | None:
         """Return where the confidences of answers come from, None if they have none.

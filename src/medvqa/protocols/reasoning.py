@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
-from medvqa.items import CHOICE_KINDS, KINDS, Answer, Item, Kind, Prompt, ReaderNote
+from medvqa.items import CHOICE_KINDS, KINDS, Answer, Item, Kind, Prompt
 from medvqa.protocols.prompts import turns
 from medvqa.scoring import cut_off, normalise, overlap, read_term, without_reasoning
 
@@ -138,11 +138,13 @@ def read_confidence(answer: Answer) -> Answer:
     0.85
     """
     reply, cut = without_reasoning(answer.text), cut_off(answer)
-    said = [end for line, end in zip(reply.splitlines(), _ends(reply), strict=True) if _says(line)]
     lines = _lines(reply)
     contents = _ending(_CONFIDENCE, lines, _STATED)
     if not contents:
         return answer
+    # Cut the reply after the last line that is left.
+    ends = accumulate(map(len, reply.splitlines(keepends=True)))
+    said = [end for line, end in zip(reply.splitlines(), ends, strict=True) if _says(line)]
     text = reply[: said[len(lines) - 1]].rstrip() if lines else ""
     complete = len(set(contents)) == 1 and (not cut or _ends_line(reply))
     finish, cut_after = ("stop", True) if cut else (answer.finish, answer.cut)
@@ -167,11 +169,6 @@ def abstains(item: Item, answer: Answer) -> bool:
         return False
     own = item.options.values() if item.options else item.answers
     return not any(normalise(text) in _OFFERED or read_term(text, {}).status == "abstained" for text in own)
-
-
-def noted(item: Item, answer: Answer) -> Answer:
-    """Return the answer with a note that it cannot be determined, as of a reader who says so, if it `abstains`."""
-    return replace(answer, noted=ReaderNote(cannot_tell=True)) if abstains(item, answer) else answer
 
 
 def _ending(label: re.Pattern[str], lines: list[str], fits: re.Pattern[str] | None = None) -> list[str]:
@@ -208,11 +205,6 @@ def _lines(reply: str) -> list[str]:
 
 def _says(line: str) -> bool:
     return bool(line.strip()) and not _FENCE.fullmatch(line)
-
-
-def _ends(reply: str) -> Iterator[int]:
-    """Return where each line of a reply ends."""
-    return accumulate(map(len, reply.splitlines(keepends=True)))
 
 
 COT = Instruction(

@@ -53,11 +53,13 @@ _header = msgspec.json.Decoder(_BaselineHeader)
 
 
 def response_digest(answer: Answer | None) -> str:
-    """SHA-256 (hex) of a response, text and log-probabilities; "" for no answer."""
+    """SHA-256 (hex) of a response: text, log-probabilities, and a confidence if there is one; "" for no answer."""
     if answer is None:
         return ""
     logprobs = sorted((answer.option_logprobs or {}).items())
-    return hashlib.sha256(_encoder.encode((answer.text, logprobs))).hexdigest()
+    # The confidence of a vote, whose answer has no end, follows from its samples; earlier digests do not cover it.
+    stated = (answer.confidence,) if answer.confidence is not None and answer.finish else ()
+    return hashlib.sha256(_encoder.encode((answer.text, logprobs, *stated))).hexdigest()
 
 
 def said(run: RunRecord, result: Result) -> str:

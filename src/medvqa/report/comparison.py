@@ -48,7 +48,7 @@ from medvqa.figures import (
 )
 from medvqa.items import Benchmark, Result, measure_of
 from medvqa.records.run_record import RunRecord
-from medvqa.report import robustness
+from medvqa.report import confidences, robustness
 from medvqa.statistics import readers as statistics
 
 SCHEMA = 1
@@ -99,7 +99,9 @@ def of_study(study: Study, benchmarks: Mapping[str, Benchmark], shown: Shown | N
             versus.paired, benchmarks, refusals=versus.refusals, notes=versus.notes, shown=shown, tests=tests
         )
     ]
-    pairs = [*against_readers(study), *robust(study.robustness), *pairs]
+    # Of two runs, their differences come first.
+    changed = robust(study.robustness)
+    pairs = [*against_readers(study), *([*pairs, *changed] if len(study.sides) == 2 else [*changed, *pairs])]
     if not study.rankings:
         return pairs
     return [Section("Ranking", (of_others(study.equivalent, tests),), tuple(map(ranked, study.rankings))), *pairs]
@@ -180,7 +182,7 @@ def sections(
         benchmark = under_protocols(benchmarks[part.benchmark], (paired.new, paired.baseline), part.technique)
         named = benchmark.public or shown.names
         notes = [*warnings(part, paired, named=named), *untested(paired, part)]
-        tables = [headline(measures_in(paired, part), paired.difference, tests)]
+        tables = [headline(measures_in(paired, part), paired.difference, tests), *of_confidences(paired, part)]
         for each in slices(paired, part, benchmark, shown.measures or benchmark.headline[:1], tests):
             kept = each.rows if shown.slices is None else each.rows[: shown.slices]
             more = f", {len(kept)} of {len(each.rows)} shown" if len(kept) < len(each.rows) else ""
@@ -198,6 +200,13 @@ def sections(
         about = f"{part.benchmark}, {part.technique}: {on_both(part)}"
         all_sections.append(Section(about, tuple(notes), tuple(tables)))
     return all_sections
+
+
+def of_confidences(paired: Paired, part: PairedPart) -> list[Table]:
+    """The paired differences of confidences; [] unless both runs have some of one kind."""
+    named = part.benchmark, part.technique
+    found = [each for each in paired.confidences if (each.benchmark, each.technique) == named]
+    return [confidences.compared_table(each, meaning(paired.difference)) for each in found]
 
 
 def measures_in(paired: Paired, part: PairedPart) -> list[Compared]:
@@ -619,6 +628,7 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
                 "parts": [_part_as_json(part, several=several) for part in versus.paired.parts],
                 "measures": [_as_json(table) for table in versus.paired.tables],
                 "flips": [_flip_as_json(flip) for flip in versus.paired.flips],
+                **({"confidence": sure} if (sure := _confidences(versus.paired)) else {}),
             }
             for versus in study.versus
         ],
@@ -641,32 +651,15 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
             }
             for ranking in study.rankings
         ],
-        **({"robustness": list(map(robust_as_json, study.robustness))} if study.robustness else {}),
+        **robustness.as_json(study.robustness),
         **({"readers": [msgspec.to_builtins(each) for each in study.against]} if study.against else {}),
         **({"trends": list(map(_trend_as_json, trends))} if trends else {}),
     }
 
 
-def robust_as_json(found: Robustness) -> dict[str, Any]:
-    """A clean run with its changed runs, as a value for `run_folder.write_json`; fractions."""
-    changes = [
-        {
-            **{name: getattr(row, name) for name in ("kind", "level", "run", "baseline")},
-            "change": row.name,
-            **_as_json(row.compared),
-            "value": [row.value.value, row.value.low, row.value.high],
-            "retained": [row.retained.value, row.retained.low, row.retained.high],
-        }
-        for row in found.changes
-    ]
-    consistency = [
-        {
-            **{name: getattr(each, name) for name in ("benchmark", "technique", "forms", "invalid")},
-            **{name: getattr(each.share, name) for name in ("value", "low", "high", "n", "groups")},
-        }
-        for each in found.consistency
-    ]
-    return {"clean": found.clean, "model": found.model, "changes": changes, "consistency": consistency}
+def _confidences(compared: Paired) -> list[dict[str, Any]]:
+    left_out = ("unread", "left_out")  # Of one run alone.
+    return [{n: v for n, v in each.content.items() if n not in left_out} for each in compared.confidences]
 
 
 def _part_as_json(part: PairedPart, *, several: bool) -> dict[str, Any]:
@@ -777,40 +770,27 @@ def _result_as_json(result: Result) -> dict[str, Any]:
     }
 
 
-def as_csv(compared: Sequence[Paired], robust: Sequence[Robustness] = ()) -> str:
+def as_csv(compared: Sequence[Paired]) -> str:
     """One row per measure and slice of each comparison; fractions, empty if undefined.
 
-    If runs differ in one setting, further columns name it, its values and its effect. With changed runs, the last
-    columns have the share retained, and the last rows the comparisons of `Robustness` that are of no two runs above.
+    If runs differ in one setting, the last columns name it, its values and its effect.
     """
     differ = any(paired.difference for paired in compared)
-    changes = {
-        (row.run, row.baseline, row.compared.benchmark, row.compared.technique, row.compared.metric): row
-        for found in robust
-        for row in found.changes
-    }
-    entries = [
-        ((paired.new.name, paired.baseline.name, row.benchmark, row.technique, row.metric), row, paired.difference)
-        for paired in compared
-        for row in paired.tables
-    ]
-    known = {key for key, *_ in entries}
-    entries += [(key, row.compared, None) for key, row in changes.items() if key not in known]
-    full = in_full((row for _, row, _ in entries), alike=any(row.equivalence is not None for _, row, _ in entries))
+    every = [row for paired in compared for row in paired.tables]
+    full = in_full(every, alike=margin_of(every) is not None)
     place = full.names.index("headline")
-
-    def more(key: tuple[str, ...], row: Compared) -> tuple[float | None, ...]:
-        share = changes[key].retained if key in changes and not row.slice else Figure(None)
-        return (share.value, share.low, share.high) if robust else ()
-
+    runs = [
+        (paired.new.name, paired.baseline.name, _settings(paired.difference))
+        for paired in compared
+        for _ in paired.tables
+    ]
     rows = (
-        (*key[:2], *row[:place], *row[place + 1 :], *(_settings(difference) if differ else ()), *more(key, compared))
-        for (key, compared, difference), row in zip(entries, full.rows, strict=True)
+        (new, baseline, *row[:place], *row[place + 1 :], *(settings if differ else ()))
+        for (new, baseline, settings), row in zip(runs, full.rows, strict=True)
     )
     names = ["value" if name == "slice" else name for name in full.names if name != "headline"]
     settings = ("differs", "new_setting", "baseline_setting", "effect") if differ else ()
-    retained = ("retained", "retained_low", "retained_high") if robust else ()
-    return csv(("new_run", "baseline_run", *names, *settings, *retained), rows)
+    return csv(("new_run", "baseline_run", *names, *settings), rows)
 
 
 def ranking_csv(rankings: Sequence[Ranking]) -> str:

@@ -79,6 +79,7 @@ RESULT: Fields = {
     "outcome": Field("string", "correct, partial, wrong, refused, abstained, unparsed, unscored or error"),
     "value": Field("float64", "score from 0 to 1; missing if unscored or error"),
     "why": Field("string", "reason of the score, or the error"),
+    "confidence": Field("float64", "probability that the model gave its answer, if it was asked for it"),
     "finish": Field("string", "how the answer ended: stop, length (cut off), refusal, or the server's word"),
     "seconds": Field("float64", "wall time of the answer"),
     "input_tokens": Field("float64", "tokens of the prompt, if the model counts them"),

@@ -252,6 +252,7 @@ def _result(result: Result) -> Row:
         score.outcome,
         score.value,
         score.why,
+        None if answer is None else answer.confidence,
         None if answer is None else answer.finish,
         None if answer is None else answer.seconds,
         usage.get("input"),

@@ -12,7 +12,6 @@ from medvqa import benchmarks, engine, medical, printing, scoring
 from medvqa.benchmarks import origins
 from medvqa.configs import ModelConfig
 from medvqa.items import DataError, Query, QuestionKey, UsageError, of_data, withholding
-from medvqa.perturbing import regions
 from medvqa.protocols import naming, perturbation, question_forms, voting
 from medvqa.protocols.protocol import ALL, Protocol
 from medvqa.records import run_record
@@ -56,8 +55,7 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
             f"'{', '.join(plan.techniques)}' shows under letters; leave --rotate out"
         )
     _check_votes(plan)
-    if plan.protocol.perturb:
-        _check_perturbed(plan)
+    _check_perturbed(plan)
     with withholding(not all(benchmark.public for benchmark in plan.benchmarks.values())):
         plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
         _check_form(plan)
@@ -124,18 +122,13 @@ def _check_votes(plan: Plan) -> None:
 
 def _check_perturbed(plan: Plan) -> None:
     """UsageError if --perturb is for no question, or if the images of masked questions are exchanged; DataError."""
-    option, change = f"--perturb={plan.protocol.perturb}", perturbation.of(plan.protocol.perturb)
-    is_mask = change is not None and change.is_mask
-    if is_mask and plan.ablation == "shuffle":
-        raise UsageError(f"{option} --ablate=shuffle: regions are those of a question's own image; drop one of them")
-    if change is None or any(len(plan.unchanged(name)) < len(plan.items(name)) for name in plan.benchmarks):
+    if (change := perturbation.of(plan.protocol.perturb)) is None:
         return
-    needed = (
-        f"a region and a place elsewhere of its size; a table names regions in a column box: {regions.EXPECTED}"
-        if is_mask
-        else f"its modality; the tag must have one of these words: {', '.join(change.change.modalities)}"
-    )
-    raise UsageError(f"{option}: no question of {printing.some(list(plan.benchmarks), 3)} has {needed}")
+    if change.is_mask and plan.ablation == "shuffle":
+        raise UsageError(f"--ablate=shuffle --perturb={change.text}: a region is that of the question's own image")
+    if all(len(plan.unchanged(name)) == len(plan.items(name)) for name in plan.benchmarks):
+        names = printing.some(list(plan.benchmarks), 3)
+        raise UsageError(f"--perturb={change.text}: no question of {names} has {change.needs}")
 
 
 def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
@@ -147,6 +140,20 @@ def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
         for item in plan.items(name):
             if (name, item.id) in selected and not voting.can_vote(item, benchmark):
                 raise voting.undefined(item)
+
+
+def check_selected_images(plan: Plan, keys: Iterable[QuestionKey]) -> None:
+    """UsageError if --perturb changes images, and no selected question of a benchmark has one."""
+    if perturbation.of(plan.protocol.perturb) is None:
+        return
+    selected = {(key.benchmark, key.item) for key in keys}
+    for name in plan.benchmarks:
+        has_image = [bool(item.images) for item in plan.items(name) if (name, item.id) in selected]
+        if has_image and not any(has_image):
+            raise UsageError(
+                f"--perturb={plan.protocol.perturb}: none of the {len(has_image):,} selected questions of {name} has "
+                "an image that could be changed; leave the option or the benchmark out"
+            )
 
 
 def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[str, ...] | None:
@@ -312,6 +319,7 @@ def notices(plan: Plan) -> list[str]:
         *_unread(plan),
         *_missing_notices(plan),
         *_burnt_in_notices(plan),
+        *_perturbed_notices(plan),
         *uploads.notices(plan),
     ]
 
@@ -344,6 +352,16 @@ def _missing_notices(plan: Plan) -> list[str]:
         f"medvqa: {name}: {len(absent)} of {number} images are missing; questions about them end in errors"
         for name, number, absent in missing
         if absent
+    ]
+
+
+def _perturbed_notices(plan: Plan) -> list[str]:
+    """Return a line for each benchmark about the parameters of changed images, of all its questions."""
+    perturb = plan.protocol.perturb
+    return [
+        f"medvqa: {name}: {perturbation.in_words(perturb)}, {told}"
+        for name in plan.benchmarks
+        if (told := perturbation.parameters_used(plan.items(name), perturb))
     ]
 
 

@@ -47,6 +47,7 @@ from medvqa.statistics.intervals import (
     p_below,
     student,
     wilson,
+    within,
 )
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import (
@@ -62,7 +63,8 @@ from medvqa.statistics.paired import (
 )
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import FlipCorrelation, flip_correlation, passable_margin, units_needed
-from medvqa.statistics.retained import Retained, retained
+from medvqa.statistics.prediction_powered import CorrectedMean, LabelledScores, corrected_mean, reliability
+from medvqa.statistics.retained import retained
 from medvqa.statistics.sentences import RuleVerdict
 from medvqa.statistics.simulation import Simulated, UnitLayout, in_groups, simulated, units_to_pass
 from medvqa.statistics.spread import Deviations, deviations, equal_means
@@ -77,6 +79,7 @@ __all__ = [
     "REPLICATES",
     "Comparison",
     "Components",
+    "CorrectedMean",
     "Correction",
     "Decision",
     "Design",
@@ -87,10 +90,10 @@ __all__ = [
     "FlipCorrelation",
     "FloorRule",
     "Influences",
+    "LabelledScores",
     "MarginRule",
     "PartDifference",
     "Prepared",
-    "Retained",
     "RuleVerdict",
     "Shared",
     "Simulated",
@@ -108,6 +111,7 @@ __all__ = [
     "compare_prepared",
     "components",
     "corrected",
+    "corrected_mean",
     "decide",
     "deviations",
     "difference",
@@ -130,6 +134,7 @@ __all__ = [
     "percentile",
     "prepared",
     "ratios",
+    "reliability",
     "resampled",
     "retained",
     "shortfall",
@@ -140,4 +145,5 @@ __all__ = [
     "units_needed",
     "units_to_pass",
     "wilson",
+    "within",
 ]

@@ -105,6 +105,21 @@ def intervals(estimates: Estimates, *, binary: bool, level: float = 0.95) -> Bou
     return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
 
 
+def within(estimates: Estimates, least: float, greatest: float) -> Bounds:
+    """Return the intervals of `intervals` for means of numbers from `least` to `greatest`: (measures,) each."""
+    import numpy as np
+
+    width = greatest - least
+    shares = replace(
+        estimates,
+        value=np.clip((estimates.value - least) / width, 0, 1),
+        variance=estimates.variance / width**2,
+        independent=estimates.independent / width**2,
+    )
+    low, high = intervals(shares, binary=False)
+    return least + width * low, least + width * high
+
+
 def student(estimates: Estimates, level: float = 0.95) -> Bounds:
     """Two-sided intervals by Student's t, for measures that are no fractions: (measures,) each, NaN without one."""
     import numpy as np

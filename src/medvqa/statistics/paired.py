@@ -178,9 +178,9 @@ def compare(
     `weights` are those of `over`, as for `mean_over`. The tables may differ only in numerators and denominators, else
     ValueError. `binary`: every unit is right or wrong. `level` is the level of either bound, `icc` the declared
     correlation of the changes of two units of a group. `bounded`: all values are from 0 to 1; other numbers are
-    compared in units of the largest value, if that is beyond 1.
+    compared in units of their range, 0 included, if that is beyond 1.
     """
-    tables, scale = [new, baseline], 1.0 if bounded else _largest((new, baseline))
+    tables, scale = [new, baseline], 1.0 if bounded else _range((new, baseline))
     if scale > 1:
         tables = [replace(table, numerator=table.numerator / scale) for table in tables]
     sides = (prepared(table, over=over, weights=weights) for table in tables)
@@ -188,13 +188,14 @@ def compare(
     return compare_prepared(*sides, binary=binary, level=level, icc=icc, weights=weights, scale=scale)
 
 
-def _largest(tables: Sequence[UnitTable]) -> float:
-    """Return the largest value of a row, without its sign; at least 1."""
+def _range(tables: Sequence[UnitTable]) -> float:
+    """Return the range of the rows' values and 0, which no change of a unit exceeds; at least 1."""
     import numpy as np
 
     kept = [table.denominator > 0 for table in tables]
-    values = [np.abs(table.numerator[own] / table.denominator[own]) for table, own in zip(tables, kept, strict=True)]
-    return max(1.0, *(float(own.max(initial=0)) for own in values))
+    values = [table.numerator[own] / table.denominator[own] for table, own in zip(tables, kept, strict=True)]
+    whole = np.concatenate([np.zeros(1), *values])
+    return max(1.0, float(whole.max() - whole.min()))
 
 
 def compare_prepared(

@@ -74,7 +74,7 @@ def drawn(request: BundleRequest) -> tuple[BundleReply, bytes]:
 
 def _run(folder: Path, registry: Registry, request: BundleRequest) -> bundle.Blocks:
     built = report.build(folder, registry.benchmarks, data=request.sources.folder)
-    results = [result for part in built.parts for result in part.results]
+    results = [(result, built.run) for part in built.parts for result in part.results]
     return bundle.of_run(built, pictures.served(results))
 
 
@@ -86,5 +86,7 @@ def _several(folders: list[Path], registry: Registry, request: BundleRequest, no
     notes += [f"not comparable: {printing.line(line)}" for line in lines]
     if not study.comparable:
         raise UsageError(f"These runs cannot be compared: {'; '.join(map(printing.line, lines))}")
-    shown = pictures.served(result for side in study.sides for result in side.results)
+    # Runs that changed no picture come first: the page shows one picture of a question.
+    ordered = sorted(study.sides, key=lambda side: bool(side.run.protocol.perturb))
+    shown = pictures.served((result, side.run) for side in ordered for result in side.results)
     return bundle.of_comparison(study, registry.benchmarks, shown)

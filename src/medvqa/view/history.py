@@ -11,9 +11,10 @@ import msgspec
 
 from medvqa import files
 from medvqa.comparing import matching
-from medvqa.items import QuestionKey, Result
-from medvqa.records import run_folder
+from medvqa.items import QuestionKey, Result, UsageError
+from medvqa.records import run_folder, run_record
 from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import RUN, RunRecord
 from medvqa.view.items import item_row
 from medvqa.view.run_list import RunFolders
 from medvqa.view.searching import SECONDS, lines_with, plain_part
@@ -47,24 +48,28 @@ def history(folders: RunFolders, benchmark: str, item: str) -> History:
             unread.append(f"{entry.name}: not searched, as the search took longer than {SECONDS:.0f} seconds")
             continue
         try:
+            run = run_record.read_run(folder)
             results = _results(folder / RESULTS, benchmark, item, until)
         except FileNotFoundError:
             continue  # a session that has no result yet
         except OSError as error:
             unread.append(f"{entry.name}: {error.strerror or error}")
             continue
+        except UsageError:
+            unread.append(f"{entry.name}: its {RUN} cannot be read")
+            continue
         if len(results) + len(rows) > MOST:
             unread.append(f"{entry.name}: not shown, as there are more than {MOST:,} results of this item")
             continue
         for result in results:
             latest = latest or result
-            rows.append(_row(entry, result, latest))
+            rows.append(_row(entry, result, latest, run))
     return History(benchmark, item, rows, unread)
 
 
-def _row(entry: RunEntry, result: Result, latest: Result) -> HistoryRow:
+def _row(entry: RunEntry, result: Result, latest: Result, run: RunRecord) -> HistoryRow:
     same = matching.same_question(latest.item, result.item)
-    return HistoryRow(entry.name, entry.model, entry.label, entry.started, same, item_row(-1, result))
+    return HistoryRow(entry.name, entry.model, entry.label, entry.started, same, item_row(-1, result, run))
 
 
 def _results(path: Path, benchmark: str, item: str, until: float) -> list[Result]:

@@ -84,7 +84,7 @@ class Originals:
             raise NoImage(f"The data of {printing.line(benchmark)} have no image of this name any more.")
         if stored.digest and stored.digest != found.image.digest:
             raise NoImage("The data folder has another image than the run.")
-        image = replace(stored, digest=found.image.digest)
+        image = replace(stored, digest=found.image.digest, alteration=found.image.alteration)
         if address(image) != name:
             raise NoImage("The data folder shows another view of this image than the run.")
         try:

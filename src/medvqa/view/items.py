@@ -13,7 +13,8 @@ from medvqa.items import OUTCOMES, TECHNIQUES, DataError, Result, UsageError, re
 from medvqa.protocols import rotation
 from medvqa.protocols.question_forms import offered
 from medvqa.records.run_folder import RESULTS
-from medvqa.report.bundle.pictures import address
+from medvqa.records.run_record import RunRecord
+from medvqa.report.bundle.pictures import address, seen
 from medvqa.view.run_index import IndexRow, RunIndex
 from medvqa.view.shapes import ItemPage, ItemRow
 
@@ -114,8 +115,9 @@ def _page(index: RunIndex, query: ItemQuery) -> ItemPage:
     rest = f"where {where} order by {order} limit ? offset ?"
     places = index.places(rest, [*values, query.count, query.start])
     results = index.results(place for place in places if place.length <= LONGEST_LINE)
-    perturb = index.run.protocol.perturb
-    rows = [_unshown(place) if place.length > LONGEST_LINE else _row(place, next(results), perturb) for place in places]
+    rows = [
+        _unshown(place) if place.length > LONGEST_LINE else _row(place, next(results), index.run) for place in places
+    ]
     matching, total = index.number(where, values), sum(count.number for count in index.counts())
     return ItemPage([row for row in rows if row is not None], matching, total, index.version)
 
@@ -143,8 +145,8 @@ def _condition(query: ItemQuery) -> tuple[str, list[str]]:
     return " and ".join(clauses), values
 
 
-def _row(place: IndexRow, result: Result | None, perturb: str) -> ItemRow | None:
-    return None if result is None else item_row(place.row, replace(result, item=offered(result.item, perturb)))
+def _row(place: IndexRow, result: Result | None, run: RunRecord) -> ItemRow | None:
+    return None if result is None else item_row(place.row, result, run)
 
 
 def _unshown(place: IndexRow) -> ItemRow:
@@ -173,8 +175,9 @@ def _unshown(place: IndexRow) -> ItemRow:
     )
 
 
-def item_row(row: int, result: Result) -> ItemRow:
+def item_row(row: int, result: Result, run: RunRecord) -> ItemRow:
     """Return a result for people: letters and options as the model saw them."""
+    result = replace(result, item=offered(result.item, run.protocol.perturb))
     shown = rotation.result_shown(result)
     item, answer, score = shown.item, shown.answer, shown.score
     response = answer.text if answer is not None else ""
@@ -197,7 +200,7 @@ def item_row(row: int, result: Result) -> ItemRow:
         response=response[:LONGEST],
         cut=max(len(response) - LONGEST, 0),
         seconds=seconds if seconds is not None and math.isfinite(seconds) else None,
-        images=[address(image) for image in item.images],
+        images=[address(image) for image in seen(item, run)],
         pair=item.pair_id or "",
         truncated=metrics.is_complete(result) is False,
     )

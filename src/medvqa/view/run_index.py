@@ -27,7 +27,7 @@ from medvqa.records import run_folder, run_record, selected
 from medvqa.records.coverage import Coverage, cover_numbers
 from medvqa.records.run_folder import MAX_LINE, RESULTS, Mark
 from medvqa.records.run_record import RUN, RunRecord
-from medvqa.report.bundle.pictures import address
+from medvqa.report.bundle.pictures import address, seen
 from medvqa.view import searching
 from medvqa.view.searching import holds, lines_with, plain_part
 
@@ -143,7 +143,7 @@ class _IndexedLine(NamedTuple):
     images: list[tuple[str, int, int, int]]
 
 
-def _line(line: bytes, place: int) -> _IndexedLine:
+def _line(line: bytes, place: int, run: RunRecord) -> _IndexedLine:
     """Return what the index keeps of a line (msgspec.DecodeError)."""
     result = run_folder.decode(line)
     answer, score, length = result.answer, result.score, len(line)
@@ -151,7 +151,7 @@ def _line(line: bytes, place: int) -> _IndexedLine:
     truncated = metrics.is_complete(result) is False
     seconds = answer.seconds if answer is not None else None
     about = (result.run, score.outcome, score.value, truncated, seconds, usage.get("output"), place, length)
-    images = [(address(image), place, length, position) for position, image in enumerate(result.item.images)]
+    images = [(address(image), place, length, position) for position, image in enumerate(seen(result.item, run))]
     return _IndexedLine((*result.key, *about), [image for image in images if image[0]])
 
 
@@ -248,7 +248,7 @@ class RunIndex:
                 self._skipping = not ended
             elif line.strip():
                 try:
-                    entry = _line(line.removesuffix(b"\n"), self._end)
+                    entry = _line(line.removesuffix(b"\n"), self._end, self.run)
                 except msgspec.DecodeError:
                     if not ended:
                         self.torn = True
@@ -355,7 +355,7 @@ class RunIndex:
         ):
             with self._opened() as file, suppress(msgspec.DecodeError, IndexError):
                 result = run_folder.decode(os.pread(file.fileno(), length, place))
-                if address(image := result.item.images[position]) == name:
+                if address(image := seen(result.item, self.run)[position]) == name:
                     return RecordedImage(result.key, position, image)
         return None
 

@@ -16,9 +16,11 @@ from medvqa.comparing import Side
 from medvqa.comparing.gating.rules import DEFAULT_MARGIN, FILE, TABLE, BenchmarkRule, Rules
 from medvqa.comparing.gating.verdict import digest
 from medvqa.decode import did_you_mean
+from medvqa.figures import Figure
 from medvqa.items import (
     TECHNIQUES,
     Benchmark,
+    DataError,
     FailedMetric,
     Item,
     Metric,
@@ -28,6 +30,8 @@ from medvqa.items import (
     UsageError,
     withholding,
 )
+from medvqa.judging import agreement, correcting
+from medvqa.metrics import confident
 from medvqa.protocols import added_measures, perturbation
 from medvqa.records import identities, run_record
 from medvqa.records.baseline_file import DIGESTS
@@ -110,13 +114,6 @@ class Gate:
         return None
 
 
-def _asked_by(benchmark: Benchmark, run: RunRecord) -> Benchmark:
-    """The benchmark with the measures that a run's protocol adds."""
-    for technique in run.techniques:
-        benchmark = added_measures.under(benchmark, [run.protocol], technique, [run.wrong_costs])
-    return benchmark
-
-
 def load(rules: Rules, folder: Path, of: Path | None = None) -> tuple[Side, ...]:
     """Read the baselines; paths are relative to the folder. UsageError or DataError if one is invalid.
 
@@ -172,13 +169,14 @@ def prepare(
     """
     if not rules.active:
         return None
-    benchmarks = {name: _asked_by(benchmark, run) for name, benchmark in benchmarks.items()}
+    asked = [run.protocol], run.techniques, [run.wrong_costs]
+    benchmarks = {name: added_measures.under(benchmark, *asked) for name, benchmark in benchmarks.items()}
     # Skip benchmarks without any applicable technique.
     present = {name: recorded for name, recorded in run.benchmarks.items() if recorded.prompts}
     chosen = bool(run.options.benchmark)
     if any(of.readers is not None for of in (run, *(side.run for side in baselines))):
         raise UsageError("a gate compares models; compare a model with people by `medvqa compare` (medvqa help people)")
-    if perturbation.is_mask(run.protocol.perturb):
+    if (change := perturbation.of(run.protocol.perturb)) is not None and change.is_mask:
         raise UsageError(
             f"--perturb={run.protocol.perturb}: masks of regions describe a run and are never gated: leave out "
             "--baseline, and add --gate=off if this project has rules of a gate"
@@ -196,6 +194,8 @@ def prepare(
     gated = [name for name in present if sides or any(rule.benchmark == name for rule in rules.floor)]
     if unknown := [name for name in gated if name not in benchmarks]:
         raise not_known("the run has", unknown[0], benchmarks)
+    rules, measured = with_sheet(rules, sides)
+    notes = (*notes, *measured)
     targets = tuple(target_of(benchmarks[name], present[name], rules) for name in gated)
     _check_slices(rules, sides, targets)
     for side in sides:
@@ -217,18 +217,63 @@ def unmeasurable(results: Sequence[Result], metric: Metric, run: RunRecord) -> s
     """Return why a metric cannot be gated on these results of a run; None if it can."""
     if metric.needs_responses and run.responses == DIGESTS:
         return f"metric '{metric.name}' needs the responses; write the baseline again without --no-responses"
-    if metric.binary is not None and metric.percent:
+    if metric.binary is not None and (metric.percent or metric.bounds == (0, 1)):
         return None
     failed: list[FailedMetric] = []
     tabled = metrics.tables(results, [metric], (), failed)
     if failed:
         return failed[0].why
-    if tabled and not tabled[0].metric.percent and not (metric.binary is not None and tabled[0].bounded):
+    if tabled and not tabled[0].metric.percent:
         return (
             f"metric '{metric.name}' is a mean of numbers, and the gate decides on percentages: gate a metric that "
             "returns True or False, or write @medvqa.metric(percent=True) for numbers from 0 to 1"
         )
     return None
+
+
+def with_sheet(rules: Rules, sides: Sequence[Side]) -> tuple[Rules, tuple[str, ...]]:
+    """Return the rules with each benchmark's judge_reliability by people's scores in `judge_sheet`; and notes on it.
+
+    It is the lower end of the interval of 95 % over the baselines' answers: a sheet serves many runs, and a reliability
+    that is too high by luck would favour PASS in all of them. A benchmark with a judge_reliability of its own keeps it.
+    UsageError without a baseline or its responses, for a sheet about other answers, and for a judge whose scores do not
+    follow people's.
+    """
+    if not rules.judge_sheet:
+        return rules, ()
+    if missing := [file for file in rules.judge_sheet if not Path(file).is_file()]:
+        raise UsageError(f"judge_sheet = '{missing[0]}': no such file; medvqa agreement RUN --sample=N writes a sheet")
+    instead = "write judge_reliability in place of judge_sheet (medvqa agreement prints it)"
+    if not sides or any(side.run.responses == DIGESTS or side.key is not None for side in sides):
+        raise UsageError(
+            "judge_sheet has scores of a baseline's responses, and there is none with responses: name its run folder "
+            f"by --baseline=RUN, or {instead}"
+        )
+    answers = [result for side in sides for result in side.answers]
+    run = agreement.judged_of(Path(" and ".join(side.name for side in sides)), answers)
+    try:
+        people, omitted = agreement.scores_of_people(tuple(map(Path, rules.judge_sheet)), run)
+    except DataError as error:
+        raise UsageError(f"judge_sheet: {error} (for a sheet of another run: {instead})") from None
+    own, notes = dict(rules.benchmarks), [f"judge_sheet: {note}" for note in omitted]
+    for judged in correcting.means(run, people):
+        rule, about, mean = own.get(judged.benchmark, BenchmarkRule()), judged.benchmark, judged.mean
+        if rule.judge_reliability is not None or rule.technique not in (None, judged.technique):
+            continue
+        low, shown = mean.reliability[1], Figure(*mean.reliability, percent=False, digits=2, groups=mean.groups)
+        if low is None or low <= 0:
+            raise UsageError(
+                f"judge_sheet: {about}: {mean.labelled:,} answers scored by people, in {mean.groups:,} groups, do not "
+                f"show that the judge's scores follow theirs (reliability {shown.text}, {shown.interval}): score more "
+                "answers, or take another judge"
+            )
+        own[about] = replace(rule, judge_reliability=min(low, 1.0))
+        notes.append(
+            f"{about}: the judge's scores show {shown.text} ({shown.interval}) of a true difference, by "
+            f"{mean.labelled:,} of {mean.n:,} answers that people scored. The lower end counts; it holds if the judge "
+            "errs alike on both runs"
+        )
+    return replace(rules, benchmarks=own, judge_sheet=()), tuple(notes)
 
 
 def _dropped(side: Side, present: Collection[str]) -> list[tuple[str, str, str, int]]:
@@ -241,6 +286,11 @@ def _dropped(side: Side, present: Collection[str]) -> list[tuple[str, str, str, 
 def metric_of(benchmark: Benchmark, name: str, where: str) -> Metric:
     """A measure of a benchmark by name; UsageError lists the existing ones."""
     metrics = {metric.name: metric for metric in benchmark.metrics}
+    if name not in metrics and name.lower().replace("-", "_") in confident.CURVES:
+        raise UsageError(
+            f"{where}: '{name}' is no mean over questions, and cannot be gated; medvqa compare shows its paired "
+            "difference. Gate brier_score or log_loss, which tell of confidences question by question"
+        )
     if name not in metrics:
         raise UsageError(
             f"{where}: benchmark '{benchmark.name}' has no measure '{name}'"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import PureWindowsPath
 
 from medvqa.benchmarks.recorded import RecordedFile
-from medvqa.protocols import question_forms
+from medvqa.protocols import perturbation, question_forms
 from medvqa.protocols.protocol import Protocol
 from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, RecordedSession, RunRecord
 from medvqa.report.build import Report
@@ -108,6 +108,7 @@ def _asking(report: Report) -> list[Fact]:
         Fact("Technique", ", ".join(f"{name} ({NAMES[name]})" for name in report.techniques)),
         Fact("Extraction", report.extraction),
         Fact("Ablation", report.ablation),
+        Fact("Changed images", _changed_images(report)),
         *_protocol(report.run.protocol),
     ]
     if cut := [part for part in report.parts if part.truncated]:
@@ -116,6 +117,14 @@ def _asking(report: Report) -> list[Fact]:
     if not report.selection.benchmarks and (limit := report.run.options.limit):
         rows.append(Fact("Limit", f"{limit} questions of each benchmark"))
     return rows
+
+
+def _changed_images(report: Report) -> str:
+    """The change of images by --perturb, and how many questions got which parameters."""
+    items = {(result.item.benchmark, result.item.id): result.item for part in report.parts for result in part.results}
+    perturb = report.run.protocol.perturb
+    used = perturbation.parameters_used(items.values(), perturb)
+    return used and f"{perturbation.in_words(perturb)}, {used}"
 
 
 def _benchmark(report: Report, name: str, recorded: RecordedBenchmark) -> list[Fact]:

@@ -57,7 +57,7 @@ def exact(image: Image, pixels: PIL.Image.Image, *, public: bool, most: int | No
 
     A `public` image is shown by the coded pixels of its own file if they are the same. Others are encoded as PNG.
     """
-    own = without_metadata(_bytes(image)) if public and not image.blank else None
+    own = without_metadata(_bytes(image)) if public and not image.blank and image.alteration is None else None
     if own is not None:
         content, format = own
         if most is not None and len(content) > most:

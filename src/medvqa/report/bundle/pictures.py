@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from medvqa import files, printing
 from medvqa.items import Benchmark, DataError, Image, Item, MedVQAError, Result, UsageError
 from medvqa.medical import views, windows
+from medvqa.perturbing import catalogue
+from medvqa.protocols import perturbation
 from medvqa.records.private import is_pseudonym
+from medvqa.records.run_record import RunRecord
 from medvqa.report.build import Report
 from medvqa.report.bundle import picture_files
 from medvqa.report.bundle.facts import declaring_files
@@ -117,6 +120,7 @@ def draw(report: Report, load: Load, typed: str | None = None, *, many: Images =
     found: dict[tuple[str, str], tuple[_Found, ...]] = {}
     private: set[Image] = set()
     declared = declaring_files(report.run)
+    items = {(each.item.benchmark, each.item.id): each.item for part in report.parts for each in part.results}
     for benchmark, recorded in by_benchmark:
         try:
             images = _find(benchmark, recorded, load, mode, declared.get(benchmark.name))
@@ -124,6 +128,7 @@ def draw(report: Report, load: Load, typed: str | None = None, *, many: Images =
             notes.append(f"Images of {benchmark.name} are left out{error}.")
             left_out[benchmark.name] = f"left out{error}"
             continue
+        images = {key: _as_seen(row, items[key], report.run) for key, row in images.items()}
         found |= images
         if not benchmark.public:
             private |= {each.image for row in images.values() for each in row if each.image is not None}
@@ -207,10 +212,12 @@ def _head(image: Image, pixels: PIL.Image.Image, shown: str, file: PictureFile |
 
 
 def _asked_with(image: Image) -> str:
-    """The window that an image was asked with, in words; "" if the reference has none."""
-    if image.window is None or image.blank:
+    """The window and the change that an image was asked with, in words; "" if the reference has none."""
+    if image.blank:
         return ""
-    return windows.said((image.window[0], image.window[1]), views.parse(image.view).named)
+    window, change = image.window, image.alteration
+    said = "" if window is None else windows.said((window[0], window[1]), views.parse(image.view).named)
+    return "; ".join(filter(None, (said, "" if change is None else catalogue.words_of(change))))
 
 
 def _beside(images: Sequence[Image], private: Container[Image], folder: Path) -> _DrawnPictures:
@@ -287,23 +294,39 @@ def _inside(images: Sequence[Image], private: Container[Image], megabytes: int) 
 def address(image: Image) -> str:
     """Return 64 hexadecimal digits that name a recorded image in addresses; "" if it was not read, or is blank.
 
-    They are the digest of its file, or of `Image.key` if it is one of several views of a file.
+    They are the digest of its file, or of `Image.key` if it is one of several views of a file, or changed.
     """
     if image.blank or not re.fullmatch("[0-9a-f]{64}", image.digest):
         return ""
     return image.digest if image.key == image.digest else hashlib.sha256(image.key.encode()).hexdigest()
 
 
-def served(results: Iterable[Result]) -> Pictures:
+def seen(item: Item, run: RunRecord) -> tuple[Image, ...]:
+    """Return the images of a recorded question as the model saw them: changed by --perturb.
+
+    With --ablate=shuffle they are the question's own, unchanged: the model saw those of another question.
+    """
+    return item.images if run.ablation == "shuffle" else perturbation.altered(item.images, item, run.protocol.perturb)
+
+
+def _as_seen(row: Sequence[_Found], item: Item, run: RunRecord) -> tuple[_Found, ...]:
+    changes = [image.alteration for image in seen(item, run)]
+    return tuple(
+        each if each.image is None else each._replace(image=replace(each.image, alteration=change))
+        for each, change in zip(row, changes, strict=True)
+    )
+
+
+def served(results: Iterable[tuple[Result, RunRecord]]) -> Pictures:
     """Return the images of results as a server sends them, each by its `address`, when somebody looks at it.
 
-    None is read here: the server tells why it has not got one.
+    None is read here: the server tells why it has not got one. Of several runs, the first that has a question counts.
     """
     shown = {}
-    for result in results:
+    for result, run in results:
         item = result.item
         if item.images and (item.benchmark, item.id) not in shown:
-            shown[item.benchmark, item.id] = tuple(map(_served, item.images))
+            shown[item.benchmark, item.id] = tuple(map(_served, seen(item, run)))
     return Pictures("served", "Images are read from the data folder when they are looked at.", shown)
 
 

@@ -33,7 +33,7 @@ ROWS = 24
 """Rows of a table of slices at first."""
 SHOWN = 3
 """Notes that are shown before they are folded."""
-WITHOUT_RANK = "Runs with changed images or questions are compared with their clean run. See Robustness."
+WITHOUT_RANK = "Runs with changed images or questions are not ranked, but compared with their clean run."
 ALONE = (
     "A row can have its whole interval on one side of 0 and still not be shown: its interval is for this row alone, "
     "and among many differences a few look large by chance. It is a reason to test again with more questions."
@@ -87,7 +87,7 @@ def sections(
         PageSection(
             "effects",
             "One setting changed",
-            [each.headline() for each in compared if several and each.meaning and not _is_perturbed(each.paired)],
+            [each.headline() for each in compared if several and each.meaning and not each.perturbed],
         ),
         PageSection("slices", "Slices by run", leaderboards.by_slice(boards)),
         PageSection("differences", "Differences of every two runs", leaderboards.every_two(boards)),
@@ -118,9 +118,8 @@ def _notices(boards: Boards, left_out: str) -> list[Block]:
     study = boards.study
     drawn = synthetic(boards.benchmarks[part.benchmark] for paired in allowed(study.versus) for part in paired.parts)
     refusals = dict.fromkeys(line for versus in study.versus for line in versus.refusals)
-    link = (
-        "#effects" if any(paired.difference and not _is_perturbed(paired) for paired in allowed(study.versus)) else ""
-    )
+    settings = [paired.difference for paired in allowed(study.versus) if paired.difference]
+    link = "" if all(map(differing.perturbed, settings)) else "#effects"
     refused = [NoticeBlock(f"not comparable: {line}", "bad") for line in refusals]
     apart = [
         NoticeBlock(f"{study.sides[place].name} is not on the leaderboard: {'; '.join(why)}", link=link)
@@ -140,17 +139,12 @@ def _headline(boards: Boards, pairs: Sequence[_TwoRuns]) -> list[Block]:
         f"A difference is shown (▲ better, ▼ worse) only if its p, by Holm over {comparison.family(boards.tests)}, is "
         "at most 0.05; in slices, p is by Holm over one measure and dimension. Only a gate gives a verdict."
     )
-    several = len(boards.study.sides) > 2
-    said = [pair.headline() for pair in pairs if not (several and _is_perturbed(pair.paired))]
+    said: list[Block] = [pair.headline() for pair in pairs if not (pair.several and pair.perturbed)]
     if boards.study.rankings:
         said = [leaderboards.leading(boards)]
-    changed = [NoticeBlock(WITHOUT_RANK, "open", "#robustness")] if several and boards.study.robustness else []
-    return [*said, *changed, TextBlock(lines=(rule,))] if said or changed else []
-
-
-def _is_perturbed(paired: Paired) -> bool:
-    """Whether the runs differ in the perturbation alone, so that they stand in the section of robustness."""
-    return paired.difference is not None and paired.difference.setting == differing.PERTURB
+    if any(pair.several and pair.perturbed for pair in pairs):
+        said.append(NoticeBlock(WITHOUT_RANK, "open", "#robustness"))
+    return [*said, TextBlock(lines=(rule,))] if said else []
 
 
 # ---- the leaderboard -------------------------------------------------------------------------------------------------
@@ -212,6 +206,11 @@ class _TwoRuns:
     def paired(self) -> Paired:
         """The comparison."""
         return self.versus.paired
+
+    @property
+    def perturbed(self) -> bool:
+        """Whether the perturbation is the one setting that differs, so that the section of robustness has them."""
+        return differing.perturbed(self.paired.difference)
 
     @property
     def title(self) -> str:
@@ -282,6 +281,7 @@ class _TwoRuns:
         for part in self.paired.parts:
             titled = f"{self.titled(part)}: {comparison.on_both(part)}"
             blocks.append(table_block(self.table(titled, "measure", self.whole(part), how)))
+            blocks += map(table_block, comparison.of_confidences(self.paired, part))
         for part in self.paired.parts:
             benchmark = self.benchmark(part)
             for each in comparison.slices(self.paired, part, benchmark, benchmark.headline, self.tests):

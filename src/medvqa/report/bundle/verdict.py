@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from medvqa.items import Benchmark, Outcome
+from medvqa.protocols import perturbation
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle.axes import PERCENT
 from medvqa.report.bundle.page_blocks import (
@@ -126,9 +127,11 @@ def _left_out(report: Report) -> tuple[bool, list[str]]:
 
 
 def _control(report: Report) -> str:
-    """A sentence if the model did not get the images, else ""."""
+    """A sentence if the model did not get the images as they are, else ""."""
     if not report.ablation:
-        return ""
+        changed = perturbation.of(report.run.protocol.perturb)
+        shown = "Pictures on this page are as the model saw them."
+        return "" if changed is None else f"The model got changed images: {changed.words}. {shown}"
     got = CONTROLS.get(report.run.ablation or "", f"The model got {report.ablation}")
     return f"{got}. These numbers are a control: they show the score without the right image."
 
