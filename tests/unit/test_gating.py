@@ -1537,6 +1537,13 @@ def test_two_runs_tell_the_design_effect_of_a_plan() -> None:
     assert replace(plan, flips=none).correlations == (1.0, 0.0), "without a flip nothing is known"
 
 
+def test_two_runs_belong_to_a_plan_without_a_typed_design_effect(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gate", "--plan", "reports/x", "reports/y", "--deff=2"]) == 4
+    assert "--deff and reports/x both tell the design effect: leave one out" in capsys.readouterr().err
+    assert main(["gate", "reports/x", "reports/y"]) == 4
+    assert "a gate decides on one run, not 2: leave out reports/y" in capsys.readouterr().err
+
+
 def test_the_flips_of_runs_that_are_not_comparable_tell_nothing() -> None:
     other = side("b", model(60, 0.7))
     (own,) = other.run.benchmarks.values()
@@ -1578,8 +1585,6 @@ def test_the_plan_follows_the_rules_of_a_file(tmp_path: Path, capsys: pytest.Cap
         (["gate", "reports/x", "--deff=3"], "--deff belongs to --plan"),
         (["gate", "--plan", "--inconclusive=pass"], "--inconclusive belongs to a verdict, and --plan gives none"),
         (["gate", "reports/x", "--plan"], "--plan is for before there is a run, so without reports/x"),
-        (["gate", "--plan", "reports/x", "reports/y", "--deff=2"], "--deff and reports/x both tell the design effect"),
-        (["gate", "reports/x", "reports/y"], "a gate decides on one run, not 2: leave out reports/y"),
         (["gate", "--plan", "--margin=0"], "--margin=0: points, more than 0 and at most 100"),
         (
             ["gate", "--plan", "--discordance=1"],
