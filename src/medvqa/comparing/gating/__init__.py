@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from medvqa.comparing.gating import rules
 from medvqa.comparing.gating.deciding import attempts, changed, decide, decided, settle
+from medvqa.comparing.gating.early import Watch, drawn, may_stop
 from medvqa.comparing.gating.preparing import Gate, Target, load, prepare
 from medvqa.comparing.gating.rules import DEFAULT_MARGIN, BenchmarkRule, Floor, Rules, SliceRule, from_json, typed_over
 from medvqa.comparing.gating.rules import above as rules_above
@@ -49,14 +50,17 @@ __all__ = [
     "Target",
     "Tried",
     "Verdict",
+    "Watch",
     "attempts",
     "begin",
     "changed",
     "decide",
     "decided",
     "digest",
+    "drawn",
     "from_json",
     "load",
+    "may_stop",
     "not_current",
     "prepare",
     "read",
