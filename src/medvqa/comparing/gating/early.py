@@ -112,6 +112,8 @@ class Watched:
         pairs = [[(was, values.get(unit, 1.0)) for unit, was in group.units.items()] for group in groups]
         self._pairs += [pair for group in pairs for pair in group]
         self._groups += len(groups)
+        for group in groups:
+            group.results.clear()
         sums = np.array([sum(now - was for was, now in group) for group in pairs])
         sizes = np.array([float(len(group)) for group in pairs])
         return statistics.log_factors(sums, sizes, margin=self._target.margin / 100, largest=self._largest)
