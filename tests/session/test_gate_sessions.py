@@ -168,7 +168,7 @@ def answered(repo: pytest.Pytester) -> int:
     return len((repo.path / "reports/new/results.jsonl").read_text().splitlines())
 
 
-@pytest.mark.parametrize("spread", SPREAD)
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
 def test_a_run_that_is_surely_worse_is_stopped_and_goes_on_without_the_option(
     repo: pytest.Pytester, spread: tuple[str, ...]
 ) -> None:

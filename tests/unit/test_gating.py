@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import metrics, scoring, statistics
+from medvqa import comparing, metrics, scoring, statistics
 from medvqa.cli import main
 from medvqa.comparing import Side, gating
 from medvqa.comparing.gating import Rules, deciding, planning
 from medvqa.comparing.gating.designs import designs
 from medvqa.items import Answer, Benchmark, Item, Judgement, Prompt, Result, Score, UsageError
-from medvqa.records import baseline_file, run_folder, run_record
+from medvqa.records import baseline_file, keyed, run_folder, run_record
 from medvqa.records.coverage import Coverage
 from medvqa.records.run_folder import Recorder
 from medvqa.records.run_record import RUN, RunRecord
@@ -1671,8 +1671,58 @@ def test_a_verdict_of_a_stopped_run_is_of_that_rule_alone() -> None:
     assert found.entries == (stopped,)
     assert "its command without --stop=early asks the rest" in found.notes[0]
     assert gating.decide(gate, part).outcome is None
+    failed = replace(part.results[0], answer=None, score=Score(None, "error", why="timed out"))
+    assert gating.decide(gate, replace(part, results=(failed, *part.results[1:])), watching.stopped).outcome == "FAIL"
     # Whatever else stands in the way of a verdict still does.
     other = replace(
         part, run=run_json(benchmarks={"slake": {**ABOUT, "signature": {**ABOUT["signature"], "judge": "x"}}})
     )
     assert gating.decide(gate, other, watching.stopped).outcome is None
+
+
+def test_a_keyed_baseline_stops_a_run_as_its_run_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(keyed.ENV_KEY, "4e" * 32)
+    baseline, new = side("main", BASE, per_group=2), side("new", WORSE, per_group=2)
+    how: Any = {"responses": False, "hidden": ["slake"], "key": keyed.own_key()}
+    baseline_file.write_baseline(tmp_path / "main", baseline.run, list(baseline.results), **how)
+    hashed = replace(comparing.load(tmp_path / "main"), name="main")
+    assert hashed.results[0].item.id != baseline.results[0].item.id
+    stopped = fed(watch(hashed, new), in_drawn_order(new))
+    assert stopped is not None
+    assert stopped == fed(watch(baseline, new), in_drawn_order(new))
+
+
+def test_samples_of_a_question_count_as_their_mean_once_all_are_there() -> None:
+    baseline = side("main", BASE)
+    new = [replace(r, sample=sample) for r in side("new", WORSE).results for sample in (1, 2)]
+    both = replace(side("new", WORSE), results=tuple(new))
+    ordered = in_drawn_order(both)
+    stopped = fed(watch(baseline, both), ordered)
+    assert stopped is not None
+    once = fed(watch(baseline, side("new", WORSE)), in_drawn_order(side("new", WORSE)))
+    assert stopped == once
+    halves = [result for result in ordered if result.sample == 1]
+    assert fed(watch(baseline, both), halves) is None
+
+
+def test_pairs_are_units_of_a_measure_over_pairs() -> None:
+    def paired(name: str, right: Callable[[int], bool]) -> Side:
+        made = [result(n, right(n)) for n in range(400)]
+        items = [replace(r.item, pair_id=f"p{n // 2}", cluster_id=None) for n, r in enumerate(made)]
+        return Side(name, run_json(), tuple(replace(r, item=item) for r, item in zip(made, items, strict=True)))
+
+    def prepared_for(measure: str) -> gating.Gate:
+        by_pair = {"slake": replace(SLAKE, metrics=(metrics.set_accuracy, metrics.confusion), headline=(measure,))}
+        gate = gating.prepare(EARLY, [baseline], new.run, by_pair)
+        assert gate is not None
+        return gate
+
+    baseline, new = paired("main", lambda n: True), paired("new", lambda n: n % 8 > 0)
+    assert not gating.may_stop(prepared_for("confusion")), "it leaves out pairs by their answers"
+    watching = gating.Watch(
+        prepared_for("set_accuracy"), [r.key for r in new.results], [r.item for r in new.results], "new"
+    )
+    stopped = fed(watching, in_drawn_order(new))
+    assert stopped is not None
+    assert (stopped.unit, stopped.planned) == ("pair", 200)
+    assert f"after {stopped.units} of 200 pairs" in stopped.why
