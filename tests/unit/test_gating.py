@@ -1646,7 +1646,7 @@ def test_a_measure_that_is_no_mean_over_questions_stops_nothing() -> None:
         new = side("new", BASE)
         gate = gating.prepare(rules, [side("main", BASE)], new.run, KNOWN)
         assert gate is not None
-        assert gating.may_stop(gate) is may, measure
+        assert bool(gating.stopping(gate)) is may, measure
 
 
 def test_a_rate_of_which_less_is_better_stops_a_run_that_has_more() -> None:
@@ -1718,7 +1718,7 @@ def test_pairs_are_units_of_a_measure_over_pairs() -> None:
         return gate
 
     baseline, new = paired("main", lambda n: True), paired("new", lambda n: n % 8 > 0)
-    assert not gating.may_stop(prepared_for("confusion")), "it leaves out pairs by their answers"
+    assert not gating.stopping(prepared_for("confusion")), "it leaves out pairs by their answers"
     watching = gating.Watch(
         prepared_for("set_accuracy"), [r.key for r in new.results], [r.item for r in new.results], "new"
     )

@@ -74,7 +74,7 @@ def check_stop(plan: Plan, gate: Gate | None) -> None:
         raise UsageError(f"{before}: a shard (--shard={plan.shard}) has no verdict of its own: leave one of them out")
     if plan.project.by_outcome:
         raise UsageError(f"{before}: questions chosen by how they ended before (--lf) are no fair sample: leave it out")
-    if not gating.may_stop(gate):
+    if not gating.stopping(gate):
         raise UsageError(
             f"{before}: no gated measure is a mean over questions or pairs ("
             f"{', '.join(dict.fromkeys(target.metric.name for target in gate.targets))}). Leave --stop out, or gate "

@@ -162,7 +162,7 @@ class Watch:
         known = {(item.benchmark, item.id): item for item in items if (item.benchmark, item.id) in asked}
         order = drawn(known.values(), seed)
         self._rules = list[Watched]()
-        for side, target in _stopping(gate):
+        for side, target in stopping(gate):
             of = target.benchmark.name, target.technique
             own = [key for key in keys if (key.benchmark, key.technique) == of and key[:2] in known]
             plain = {side.named(key.question): known[key.benchmark, key.item] for key in own}
@@ -190,13 +190,8 @@ class Watch:
                 return
 
 
-def may_stop(gate: Gate) -> bool:
-    """Return whether a measure against a baseline may stop a run of the gate."""
-    return bool(_stopping(gate))
-
-
-def _stopping(gate: Gate) -> list[tuple[Side, Target]]:
-    """Return the measures that are means over units, against each baseline that has any of them."""
+def stopping(gate: Gate) -> list[tuple[Side, Target]]:
+    """Return what may stop a run: the measures that are means over units, against each baseline that has any."""
     return [
         (side, target)
         for side in gate.baselines
