@@ -539,6 +539,12 @@ class Options:
         "required|off",
         page="comparing.md",
     )
+    stop: str | None = _gate(
+        "early: end the run, with the verdict FAIL, once a loss of more than the margin is shown at any time with an "
+        "error of at most 5 %; questions are asked in a drawn order",
+        "early",
+        page="comparing.md",
+    )
     data_typed: str
     model_typed: bool
     typed: bool

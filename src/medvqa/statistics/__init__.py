@@ -7,6 +7,7 @@ floors -> `decide` (`Decision`). `readers`: scores of several people, and a mode
 
 from __future__ import annotations
 
+from medvqa.statistics.betting import STAKES, e_values, log_factors
 from medvqa.statistics.bootstrap import REPLICATES, percentile, resampled
 from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
 from medvqa.statistics.components import Components, advice, components
@@ -77,6 +78,7 @@ __all__ = [
     "METHOD_OF_MACROS",
     "METHOD_OF_NUMBERS",
     "REPLICATES",
+    "STAKES",
     "Comparison",
     "Components",
     "CorrectedMean",
@@ -115,6 +117,7 @@ __all__ = [
     "decide",
     "deviations",
     "difference",
+    "e_values",
     "equal_means",
     "equivalence",
     "estimate",
@@ -126,6 +129,7 @@ __all__ = [
     "intervals",
     "largest_icc",
     "level_of",
+    "log_factors",
     "mean_over",
     "own_values",
     "p_below",
