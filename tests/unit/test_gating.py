@@ -19,6 +19,7 @@ from medvqa.comparing import Side, gating
 from medvqa.comparing.gating import Rules, deciding, planning
 from medvqa.comparing.gating.designs import designs
 from medvqa.items import Answer, Benchmark, Item, Judgement, Prompt, Result, Score, UsageError
+from medvqa.judging.handed_in import answer_id
 from medvqa.records import baseline_file, run_folder, run_record
 from medvqa.records.coverage import Coverage
 from medvqa.records.run_folder import Recorder
@@ -1088,6 +1089,24 @@ def test_a_judge_makes_the_margin_smaller_or_is_warned_of() -> None:
     assert (blind.outcome, labelled.outcome) == ("PASS", "INCONCLUSIVE")
     by_rule = verdict(Rules(margin=5, judge_reliability=0.2), side("new", model(300, 0.7, lambda i: i == 9)), MAIN)
     assert by_rule.entries[0].margin == 0.05, "what a rule scored has no judge's error"
+
+
+def test_a_sheet_says_how_reliable_the_judge_is(tmp_path: Path) -> None:
+    new, main_ = judged("new", flipped(lost=4, gained=2)), judged("main", model(300, 0.7))
+    path = tmp_path / "anna.csv"
+    rows = [(answer_id(r), 1 - r.score.value if n % 10 == 0 else r.score.value) for n, r in enumerate(main_.results)]
+    path.write_text("\n".join(["id,score", *(f"{name},{value:g}" for name, value in rows)]))
+    found = verdict(Rules(margin=5, judge_sheet=(str(path),)), new, main_)
+    assert "300 of 300 answers that people scored. The lower end counts" in found.notes[0]
+    assert "margins are multiplied by its reliability, 0." in found.notes[1]
+    assert found.entries[0].asked_margin == 0.05
+    assert 0.6 * 0.05 < found.entries[0].margin < 0.8 * 0.05, "90 % of both classes are right: the share is 0.8"
+    gate = gating.prepare(Rules(baseline=("main",), judge_sheet=(str(path),)), [main_], new.run, KNOWN)
+    assert gate is not None
+    stored = gate.stored().rules
+    assert stored["benchmarks"]["slake"]["judge_reliability"] * 0.05 == pytest.approx(found.entries[0].margin)
+    again = gating.from_json(stored, "run.json")
+    assert verdict(replace(again, margin=5), new, main_).entries[0].margin == found.entries[0].margin
 
 
 def test_less_of_a_rate_is_better() -> None:

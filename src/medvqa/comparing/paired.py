@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from medvqa import statistics
 from medvqa.comparing import matching
 from medvqa.comparing.common import CommonPart, Counted, RunAnswers
-from medvqa.comparing.differing import Difference
+from medvqa.comparing.differing import TECHNIQUE, Difference
 from medvqa.comparing.sides import Side
 from medvqa.figures import Figure, of_units
 from medvqa.items import FailedMetric, Result
-from medvqa.metrics import EVERYTHING, Tabled
+from medvqa.metrics import EVERYTHING, Tabled, confident
+from medvqa.metrics.confidences import Source
+from medvqa.metrics.confident import ConfidenceQuality
+from medvqa.protocols.protocol import Protocol
 from medvqa.statistics import Comparison
 
 if TYPE_CHECKING:
@@ -142,7 +145,7 @@ class Paired:
     """The comparison of two runs. `tables`: each measure over all items and over each slice, part by part.
 
     `level`: of either bound of a difference. `difference`: the one setting in which the runs differ; None if there is
-    none, or several.
+    none, or several. `confidences`: of the parts in which both runs have confidences of one kind.
     """
 
     new: Side
@@ -152,6 +155,7 @@ class Paired:
     flips: tuple[Flip, ...]
     level: float
     difference: Difference | None = None
+    confidences: tuple[ConfidenceQuality, ...] = ()
 
     @property
     def coverage(self) -> float:
@@ -215,6 +219,36 @@ def paired_part(part: CommonPart, new: int, baseline: int, sides: Sequence[Side]
         len(part.places),
         part.asked,
     )
+
+
+def compared_confidences(
+    part: CommonPart, new: int, baseline: int, sides: Sequence[Side], difference: Difference | None
+) -> Iterator[ConfidenceQuality]:
+    """Yield the paired differences of the confidences of two runs, which are places of `sides`, if both have any.
+
+    Nothing unless both are of one kind; nor of different techniques: aligned, answers have the name of one of them. Of
+    several samples, those with equal numbers are beside each other.
+    """
+    sources = {_source(sides[place].run.protocol, part.technique) for place in (new, baseline)}
+    source = sources.pop()
+    if sources or source is None or (difference is not None and difference.setting == TECHNIQUE):
+        return
+    ours, theirs = (part.runs[part.places.index(place)] for place in (new, baseline))
+    both = []
+    for question in part.measured.tolist():
+        one, other = ours.latest(question), theirs.latest(question)
+        beside = {(result.variant, result.sample): result for result in other}
+        if len(one) == len(other) == 1:  # Prompts of other names are compared too.
+            beside = {(one[0].variant, one[0].sample): other[0]}
+        both += [(r, beside[r.variant, r.sample]) for r in one if (r.variant, r.sample) in beside]
+    found = confident.compared(part.benchmark.name, source, both)
+    yield from [] if found is None else [found]
+
+
+def _source(protocol: Protocol, technique: str) -> Source | None:
+    """Return where the confidences of a run are from; PS has numbers to rank by."""
+    ranked = technique == "ps" and not protocol.readers and protocol.rotations == 0
+    return "option" if ranked else protocol.confidence_source(technique)
 
 
 def _ids(run: RunAnswers, questions: NDArray[np.bool_]) -> tuple[str, ...]:

@@ -314,6 +314,7 @@ def _versus(
     parts = found.parts.get(pair, ())
     both = alignment.sides[new], alignment.sides[baseline]
     refusals = contrast.refusals
+    about = new, baseline, alignment.sides, contrast.difference
     if not refusals and not parts:
         refusals = (f"{both[0].name} and {both[1].name} have no benchmark and technique in common",)
     return Versus(
@@ -324,6 +325,7 @@ def _versus(
             tuple(flip for part in parts for flip in paired.flips(part, new, baseline)) if flips else (),
             level,
             contrast.difference,
+            tuple(each for part in parts for each in paired.compared_confidences(part, *about)),
         ),
         refusals,
         tuple(differing.notes(sides[new], sides[baseline])),

@@ -48,7 +48,7 @@ from medvqa.figures import (
 )
 from medvqa.items import Benchmark, Result, measure_of
 from medvqa.records.run_record import RunRecord
-from medvqa.report import robustness
+from medvqa.report import confidences, robustness
 from medvqa.statistics import readers as statistics
 
 SCHEMA = 1
@@ -180,7 +180,7 @@ def sections(
         benchmark = under_protocols(benchmarks[part.benchmark], (paired.new, paired.baseline), part.technique)
         named = benchmark.public or shown.names
         notes = warnings(part, paired, named=named)
-        tables = [headline(measures_in(paired, part), paired.difference, tests)]
+        tables = [headline(measures_in(paired, part), paired.difference, tests), *of_confidences(paired, part)]
         for each in slices(paired, part, benchmark, shown.measures or benchmark.headline[:1], tests):
             kept = each.rows if shown.slices is None else each.rows[: shown.slices]
             more = f", {len(kept)} of {len(each.rows)} shown" if len(kept) < len(each.rows) else ""
@@ -198,6 +198,13 @@ def sections(
         about = f"{part.benchmark}, {part.technique}: {on_both(part)}"
         all_sections.append(Section(about, tuple(notes), tuple(tables)))
     return all_sections
+
+
+def of_confidences(paired: Paired, part: PairedPart) -> list[Table]:
+    """The paired differences of confidences; [] unless both runs have some of one kind."""
+    named = part.benchmark, part.technique
+    found = [each for each in paired.confidences if (each.benchmark, each.technique) == named]
+    return [confidences.compared_table(each, meaning(paired.difference)) for each in found]
 
 
 def measures_in(paired: Paired, part: PairedPart) -> list[Compared]:
@@ -546,6 +553,7 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
                 "parts": [_part_as_json(part, several=several) for part in versus.paired.parts],
                 "measures": [_as_json(table) for table in versus.paired.tables],
                 "flips": [_flip_as_json(flip) for flip in versus.paired.flips],
+                **({"confidence": sure} if (sure := _confidences(versus.paired)) else {}),
             }
             for versus in study.versus
         ],
@@ -570,6 +578,11 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
         **({"readers": [msgspec.to_builtins(each) for each in study.against]} if study.against else {}),
         **({"trends": list(map(_trend_as_json, trends))} if trends else {}),
     }
+
+
+def _confidences(compared: Paired) -> list[dict[str, Any]]:
+    left_out = ("unread", "left_out")  # Of one run alone.
+    return [{n: v for n, v in each.content.items() if n not in left_out} for each in compared.confidences]
 
 
 def _part_as_json(part: PairedPart, *, several: bool) -> dict[str, Any]:

@@ -62,6 +62,7 @@ from medvqa.statistics.paired import (
 )
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import passable_margin, units_needed
+from medvqa.statistics.prediction_powered import CorrectedMean, LabelledScores, corrected_mean, reliability
 from medvqa.statistics.retained import retained
 from medvqa.statistics.sentences import RuleVerdict
 from medvqa.statistics.simulation import Simulated, UnitLayout, in_groups, simulated, units_to_pass
@@ -76,6 +77,7 @@ __all__ = [
     "REPLICATES",
     "Comparison",
     "Components",
+    "CorrectedMean",
     "Correction",
     "Decision",
     "Design",
@@ -84,6 +86,7 @@ __all__ = [
     "Estimates",
     "FloorRule",
     "Influences",
+    "LabelledScores",
     "MarginRule",
     "PartDifference",
     "Prepared",
@@ -104,6 +107,7 @@ __all__ = [
     "compare_prepared",
     "components",
     "corrected",
+    "corrected_mean",
     "decide",
     "deviations",
     "difference",
@@ -124,6 +128,7 @@ __all__ = [
     "percentile",
     "prepared",
     "ratios",
+    "reliability",
     "resampled",
     "retained",
     "shortfall",

@@ -270,6 +270,7 @@ class _TwoRuns:
         for part in self.paired.parts:
             titled = f"{self.titled(part)}: {comparison.on_both(part)}"
             blocks.append(table_block(self.table(titled, "measure", self.whole(part), how)))
+            blocks += map(table_block, comparison.of_confidences(self.paired, part))
         for part in self.paired.parts:
             benchmark = self.benchmark(part)
             for each in comparison.slices(self.paired, part, benchmark, benchmark.headline, self.tests):
