@@ -31,9 +31,7 @@ def estimated(part: subset.Subset, new: np.ndarray, cluster: np.ndarray) -> subs
     place = (np.cumsum(part.drawn) - 1)[cluster[asked]]
     residual = (new - part.slope * part.predicted)[asked]
     strata = np.bincount(part.stratum)
-    return subset.whole(
-        residual, place, part.stratum[part.drawn], strata, part.slope * part.predicted.mean(), part.least
-    )
+    return subset.whole(residual, place, part.stratum[part.drawn], strata, part.slope * part.predicted.mean())
 
 
 DRAWS = st.tuples(st.integers(0, 999), st.integers(2, 6), st.integers(30, 90), st.integers(1, 3), st.integers(10, 30))
@@ -84,7 +82,9 @@ def test_one_stratum_without_prediction_is_a_simple_random_sample() -> None:
     assert found.value == pytest.approx(0.7)
     assert found.error == pytest.approx(np.sqrt((1 - 10 / 40) * values.var(ddof=1) / 10))
     assert found.high == pytest.approx(min(0.7 + 2.2621572 * found.error, 1))
-    assert subset.whole(values, np.arange(10), zeros, np.array([40]), 0.0, least=0.09).error == pytest.approx(0.3)
+    # All predictions are right: the wrong ones among the other questions are not seen, but bounded.
+    seen = subset.whole(np.zeros(30), np.arange(30), np.zeros(30, int), np.array([300]), 0.5)
+    assert seen.error == pytest.approx(np.sqrt(0.9 * (2 / 34) * (32 / 34) / 30))
     with pytest.raises(ValueError, match="two drawn"):
         subset.whole(values, np.arange(10), np.array([1, *zeros[1:]]), np.array([20, 20]), 0.0)
 

@@ -66,7 +66,6 @@ class SubsetFile:
     of: int
     mean: float
     slope: float
-    least: float
     error: float
     random_error: float
     strata: tuple[int, ...]
@@ -118,7 +117,7 @@ def draw(
         *(benchmark.name, technique, tabled[0].metric.name, sides[0].run.benchmark(benchmark.name).data_sha256),
         {side.name: run_folder.decisive_digest(side.answers)[0] for side in sides},
         *(seed, len(rows), float(drawn.predicted.mean())),
-        *(drawn.slope, drawn.least, drawn.error, drawn.random_error),
+        *(drawn.slope, drawn.error, drawn.random_error),
         tuple(np.bincount(drawn.stratum).tolist()),
         tuple(drawn.stratum[drawn.drawn].tolist()),
         tuple(units),
@@ -148,7 +147,7 @@ def estimate(part: SubsetFile, side: Side, known: Mapping[str, Benchmark]) -> Wh
         np.array(numbers) for numbers in ([unit.cluster for unit in part.units], part.stratum, part.strata)
     )
     try:
-        return subset.whole(residual, cluster, stratum, strata, part.slope * part.mean, part.least)
+        return subset.whole(residual, cluster, stratum, strata, part.slope * part.mean)
     except ValueError as error:
         raise UsageError(f"the file of the subset is damaged: {error}; draw it again") from None
 

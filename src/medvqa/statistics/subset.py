@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medvqa.statistics.influence import sums
+from medvqa.statistics.intervals import LEAST_DISCORDANT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +44,7 @@ class Subset:
 
     `predicted`, (units,), is the mean score of the known models. `slope` multiplies it. `error` is the expected
     standard error: each known model predicted by the others; `random_error` that of a random sample of as many
-    clusters. `least` is the lowest expected variance of a known model: an interval is never narrower than by it.
+    clusters.
     """
 
     stratum: Numbers
@@ -52,7 +53,6 @@ class Subset:
     slope: float
     error: float
     random_error: float
-    least: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +98,18 @@ def draw(scores: Floats, cluster: Numbers, dimension: Numbers, number: int, seed
     for place, count in enumerate(take.tolist()):
         drawn[rng.choice(np.flatnonzero(stratum == place), count, replace=False)] = True
     error, random_error = (float(np.sqrt(np.mean(variances))) for variances in (expected, by_chance))
-    return Subset(stratum, drawn, predicted, slope, error, random_error, min(expected))
+    return Subset(stratum, drawn, predicted, slope, error, random_error)
 
 
-def whole(residual: Floats, cluster: Numbers, stratum: Numbers, of: Numbers, known: float, least: float = 0.0) -> Whole:
+def whole(residual: Floats, cluster: Numbers, stratum: Numbers, of: Numbers, known: float) -> Whole:
     """Return the estimate of the whole from the drawn units' scores minus slope times prediction, `residual`, (units,).
 
     `cluster`, (units,), numbers the drawn clusters; `stratum`, (clusters,), is that of each and `of`, (strata,), the
-    number of clusters of each stratum in the whole. `known`: slope times the mean prediction over all units. `least`:
-    the lowest variance. ValueError if a stratum has fewer than two drawn clusters.
+    number of clusters of each stratum in the whole. `known`: slope times the mean prediction over all units.
+
+    With fewer than `LEAST_DISCORDANT` wrong predictions (by more than half), the variance is at least that of their
+    share with two more of four more units (Agresti and Coull 1998, The American Statistician 52:119).
+    ValueError if a stratum has fewer than two drawn clusters.
     """
     import numpy as np
     from scipy.special import stdtrit
@@ -119,7 +122,11 @@ def whole(residual: Floats, cluster: Numbers, stratum: Numbers, of: Numbers, kno
     total = float((weight * size).sum())
     mean = float((weight * sums(cluster, residual, len(stratum))).sum()) / total
     deviation = sums(cluster, residual - mean, len(stratum))
-    variance = max(_variance(deviation, stratum, take, of) / total**2, least)
+    variance = _variance(deviation, stratum, take, of) / total**2
+    wrong = int((np.abs(residual - mean) > 0.5).sum())
+    if wrong < LEAST_DISCORDANT:
+        share = (wrong + 2) / (len(residual) + 4)
+        variance = max(variance, (1 - take.sum() / of.sum()) * share * (1 - share) / len(residual))
     # The degrees of freedom are those of equal variances: estimated ones are too uncertain.
     factor = of**2 * (1 - take / of) / take
     df = factor.sum() ** 2 / max((factor**2 / (take - 1)).sum(), 1e-300) if factor.any() else 1.0
