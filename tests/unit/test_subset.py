@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.cli import main
+from medvqa.commands import subsetting
+from medvqa.items import Answer, Item, Result, Score
 from medvqa.records import run_folder
 from medvqa.statistics import subset
 from support.laws import examples
@@ -246,3 +248,23 @@ def test_a_key_against_all_better_runs_is_listed(here: Path, capsys: pytest.Capt
     printed = capsys.readouterr().out
     assert f"{len(suspects)} keys to review" in printed
     assert suspects[0]["id"] in printed
+
+
+def answered(run: int, number: int, said: str, key: str = "A") -> Result:
+    item = Item(f"q{number}", "ward", "single_choice", "?", {"A": "yes", "B": "no"}, (key,))
+    score = Score(float(said == key), "correct" if said == key else "wrong", (said,))
+    return Result(f"run{run}", item, "p", Answer(said), score)
+
+
+def test_the_better_half_of_the_runs_tells_a_wrong_key() -> None:
+    # Run k knows the first 4 (k + 1) questions. The key of q24 is wrong: the better half says B.
+    runs = [[answered(k, n, "A" if n < 4 * (k + 1) else "B") for n in range(24)] for k in range(6)]
+    asked = [[*own, answered(k, 24, "B" if k >= 3 else "A")] for k, own in enumerate(runs)]
+    (suspect,) = subsetting._suspects(asked)
+    assert (suspect.id, suspect.key, suspect.alike) == ("q24", "A", True)
+    assert suspect.correlation is not None
+    assert suspect.correlation < -0.5
+    # One of the better runs keeps to the key.
+    asked[4][-1] = answered(4, 24, "A")
+    assert subsetting._suspects(asked) == ()
+    assert subsetting._suspects(asked[1:5]) == ()

@@ -129,8 +129,8 @@ def whole(residual: Floats, cluster: Numbers, stratum: Numbers, of: Numbers, kno
         variance = max(variance, (1 - take.sum() / of.sum()) * share * (1 - share) / len(residual))
     # The degrees of freedom are those of equal variances: estimated ones are too uncertain.
     factor = of**2 * (1 - take / of) / take
-    df = factor.sum() ** 2 / max((factor**2 / (take - 1)).sum(), 1e-300) if factor.any() else 1.0
-    error = float(np.sqrt(variance)) if factor.any() else 0.0
+    df = factor.sum() ** 2 / (factor**2 / (take - 1)).sum() if factor.any() else 1.0
+    error = float(np.sqrt(variance))
     half = float(stdtrit(df, 0.975)) * error
     value, low, high = (float(np.clip(known + mean + end, 0, 1)) for end in (0.0, -half, half))
     return Whole(value, low, high, error)
