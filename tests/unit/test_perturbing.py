@@ -279,6 +279,7 @@ def test_a_name_is_read_with_level_and_set() -> None:
         ("bubble:\u0663", "levels are 1 to 5"),
         ("chestmnist/bubble", "'chestmnist' is no set of parameters of bubble; there are: pathmnist, bloodmnist"),
         ("/bubble", "'' is no set of parameters of bubble"),
+        ("chestmnist/ct_metal:2", "no set of parameters of ct_metal; type --perturb=ct_metal:2"),
     ],
 )
 def test_an_unknown_name_level_or_set_is_refused_with_what_there_is(typed: str, told: str) -> None:

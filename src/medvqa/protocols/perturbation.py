@@ -92,8 +92,9 @@ def parse(typed: str) -> ImagePerturbation:
         raise UsageError(f"{option}: no such change. Of images: {listed[0]}. Of questions: {listed[1]}{meant}")
     change = changes[name]
     if slash and before not in change.parameters:
-        sets = ", ".join(filter(None, change.parameters)) or "it has one alone: leave the set out"
-        raise UsageError(f"{option}: '{printing.line(before)}' is no set of parameters of {name}; there are: {sets}")
+        sets = ", ".join(filter(None, change.parameters))
+        known = f"there are: {sets}" if sets else f"type --perturb={rest}"
+        raise UsageError(f"{option}: '{printing.line(before)}' is no set of parameters of {name}; {known}")
     if not change.parameters:
         raise UsageError(f"{option}: {name} has no levels; type --perturb={name}")
     if colon and not re.fullmatch(f"[1-{LEVELS}]", level):
@@ -145,14 +146,18 @@ def altered(images: Iterable[Image], item: Item, perturb: str) -> tuple[Image, .
     """Return the images of a question as `Protocol.perturb` changes them; as they are if it changes none.
 
     The random numbers follow from benchmark, item id and the image's place in the question. They are the same at all
-    levels, and for all changes.
+    levels, and for all changes. A region of a stranger's record that is wrong is none, which `Image.pil` refuses.
     """
     perturbation = of(perturb) if perturb else None
     if perturbation is None:
         return tuple(images)
     if perturbation.is_mask and (images := tuple(images)):
         first, *others = images
-        change = Alteration(perturbation.name, seed=_seed(item, 0), boxes=regions.boxes_of(item.extra))
+        try:
+            boxes = regions.boxes_of(item.extra)
+        except ValueError:
+            boxes = ()
+        change = Alteration(perturbation.name, seed=_seed(item, 0), boxes=boxes)
         return replace(first, alteration=change), *others
     name, _ = set_of(item, perturbation)
     return tuple(
