@@ -131,6 +131,7 @@ def test_a_run_goes_on_with_its_own_change_alone(repository: pytest.Pytester) ->
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (("--perturb=mask_region", "--ablate=blank"), "with --ablate=blank: the model would see nothing of the change"),
         ((NOISE, "--ablate=blank"), "with --ablate=blank: the model would see nothing of the change"),
         ((NOISE, "--ablate=text-only"), "with --ablate=text-only: the model would see nothing of the change"),
         (("--perturb=noise",), "--perturb=noise: no such change. Of images: gaussian_noise, "),

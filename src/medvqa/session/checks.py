@@ -121,9 +121,14 @@ def _check_votes(plan: Plan) -> None:
 
 
 def _check_perturbed(plan: Plan) -> None:
-    """UsageError if --perturb is for no question, or if the images of masked questions are exchanged; DataError."""
+    """UsageError if --perturb shows in no image, or if the images of masked questions are exchanged; DataError."""
     if (change := perturbation.of(plan.protocol.perturb)) is None:
         return
+    if plan.ablation in ("text-only", "blank"):
+        raise UsageError(
+            f"--perturb={change.text} with --ablate={plan.ablation}: the model would see nothing of the change; leave "
+            "one of them out"
+        )
     if change.is_mask and plan.ablation == "shuffle":
         raise UsageError(f"--ablate=shuffle --perturb={change.text}: a region is that of the question's own image")
     if all(len(plan.unchanged(name)) == len(plan.items(name)) for name in plan.benchmarks):
