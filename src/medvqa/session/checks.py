@@ -147,20 +147,6 @@ def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
                 raise voting.undefined(item)
 
 
-def check_selected_images(plan: Plan, keys: Iterable[QuestionKey]) -> None:
-    """UsageError if --perturb changes images, and no selected question of a benchmark has one."""
-    if perturbation.of(plan.protocol.perturb) is None:
-        return
-    selected = {(key.benchmark, key.item) for key in keys}
-    for name in plan.benchmarks:
-        has_image = [bool(item.images) for item in plan.items(name) if (name, item.id) in selected]
-        if has_image and not any(has_image):
-            raise UsageError(
-                f"--perturb={plan.protocol.perturb}: none of the {len(has_image):,} selected questions of {name} has "
-                "an image that could be changed; leave the option or the benchmark out"
-            )
-
-
 def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[str, ...] | None:
     options, model, judge = plan.options, plan.model, None if plan.judge is None else plan.judge.chosen
     model.check_consent(trust_remote_code=options.trust_remote_code)
@@ -361,12 +347,17 @@ def _missing_notices(plan: Plan) -> list[str]:
 
 
 def _perturbed_notices(plan: Plan) -> list[str]:
-    """Return a line for each benchmark about the parameters of changed images, of all its questions."""
-    perturb = plan.protocol.perturb
+    """Return a line for each benchmark about the parameters of changed images, of all questions that can have them."""
+    if (change := perturbation.of(plan.protocol.perturb)) is None:
+        return []
     return [
-        f"medvqa: {name}: {perturbation.in_words(perturb)}, {told}"
+        f"medvqa: {name}: {change.words}, {told}"
         for name in plan.benchmarks
-        if (told := perturbation.parameters_used(plan.items(name), perturb))
+        if (
+            told := perturbation.parameters_used(
+                [item for item in plan.items(name) if item.id not in plan.unchanged(name)], change.text
+            )
+        )
     ]
 
 
