@@ -7,8 +7,8 @@ Clopper-Pearson interval: the differences to the clean run and the shares retain
 the mean over levels, and the consistency over all forms. Draws are seeded. If the interval of a share ends below
 LEAST, the script ends with exit code 1.
 
-With 200 runs of each design (four minutes of a core), 93 to 97.5 % hold with one question a patient, and 94.5 to 99.5 %
-with four: the declared correlation of changes within groups makes intervals wide.
+With 200 runs of each design (four minutes of a core), 93.5 to 98.5 % hold with one question a patient, and 94.5 to
+99.5 % with four: the declared correlation of changes within groups makes intervals wide.
 """
 
 from __future__ import annotations

@@ -226,15 +226,6 @@ def test_truncated_and_judged_answers_are_marked() -> None:
     assert explorer.marks(replace(one, answer=None)) == 0
 
 
-def test_confidence_is_the_share_of_the_likeliest_option() -> None:
-    one = answered("1", "A", "A", "correct", answer=Answer("", {"A": math.log(0.6) - 5, "B": math.log(0.2) - 5}))
-    assert explorer.confidence(one) == pytest.approx(0.75)
-    assert explorer.confidence(replace(one, answer=Answer("", {"A": -1.0}))) == 1
-    for answer in (None, Answer("A"), Answer("", {"Z": -1.0}), Answer("", {"A": -math.inf})):
-        assert explorer.confidence(replace(one, answer=answer)) is None
-    assert explorer.confidence(replace(one, score=Score(None, "unscored"))) is None
-
-
 # ---- commands --------------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,6 @@
-"""Slices, maps, calibration, spread and published rows of a page: their numbers are those of metrics.json."""
+"""Slices, maps, spread and published rows of a page: their numbers are those of metrics.json."""
 
 import json
-import math
 import random
 import re
 from dataclasses import replace
@@ -17,7 +16,7 @@ from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, publish
 from medvqa.figures import FEW, Table
 from medvqa.items import Answer, Benchmark, Item, Result, Score
 from medvqa.report.bundle import axes, charts, slices, texts
-from medvqa.report.bundle.page_blocks import FigureCell, MatrixBlock, PlotBlock, PlotPoint, TableBlock
+from medvqa.report.bundle.page_blocks import FigureCell, MatrixBlock, PlotBlock, TableBlock
 from support import pages
 from support.laws import examples
 
@@ -196,7 +195,6 @@ def test_near_the_end_of_the_scale_only_exact_bounds_colour_a_field(tmp_path: Pa
 
 
 def test_noise_alone_colours_a_field_in_few_of_many_runs(tmp_path: Path) -> None:
-    import random
 
     draw, coloured, runs = random.Random(4), 0, 12
     abilities = list(slices.lexicon.medlesionvqa().dimensions["ability"].values)
@@ -209,88 +207,6 @@ def test_noise_alone_colours_a_field_in_few_of_many_runs(tmp_path: Path) -> None
         _, found = map_of(tmp_path / str(k), lesions(asked))
         coloured += any(field.figure.tone for field in found.fields)
     assert coloured <= 2, "5 % of 12 runs, and a margin for luck; at 95 % for each field it would be most of them"
-
-
-# ---- calibration -----------------------------------------------------------------------------------------------------
-
-
-def sure(probability: float, right: bool, outcome: str = "", name: str = "q", **about: object) -> Result:
-    item = Item(name, "b", "single_choice", "?", {"A": "a", "B": "b"}, ("A",), **about)
-    logprobs = {"A": math.log(probability) - 5, "B": math.log1p(-probability) - 5, " A": -1.0}
-    score = Score(float(right), outcome or ("correct" if right else "wrong"), ("A",))
-    return Result("r", item, "", Answer("", logprobs), score, "gd")
-
-
-def points_of(results: list[Result]) -> list[PlotPoint]:
-    (found,) = charts.calibrations(results)
-    (series,) = found.series
-    return series.points
-
-
-def test_calibration_is_the_mean_distance_of_confidence_and_right_answers() -> None:
-    results = [sure(0.95, True), sure(0.95, False, name="r"), sure(0.65, True, name="s")]
-    (found,) = charts.calibrations(results)
-    error = (2 * abs(0.95 - 0.5) + abs(0.65 - 1)) / 3
-    assert found.title == f"Calibration, technique gd: expected calibration error {100 * error:.2f} %, 3 answers"
-    first, second = points_of(results)
-    assert (first.x, first.y, second.x, second.y) == (pytest.approx(0.65), 1.0, pytest.approx(0.95), 0.5)
-    assert [first.label, second.label] == [
-        "confidence 65.00 %, correct 1/1, 1 answer",
-        "confidence 95.00 %, correct 1/2, 2 answers",
-    ]
-    assert list(charts.calibrations([sure(0.9, True, "error")])) == []
-    without = replace(results[0], answer=Answer("A", {"Z": -1.0}))
-    assert list(charts.calibrations([without, replace(without, answer=None)])) == []
-
-
-@given(st.lists(st.tuples(st.floats(0.5, 0.999), st.booleans()), min_size=1, max_size=40))
-@examples(30)
-def test_the_points_of_a_calibration_lie_within_their_intervals(answers: list[tuple[float, bool]]) -> None:
-    points = points_of([sure(*answer, name=str(k)) for k, answer in enumerate(answers)])
-    assert sum(int(re.search(r"(\d+) answers?", point.label)[1]) for point in points) == len(answers)
-    for point in points:
-        assert 0 <= point.x <= 1
-        if point.low is not None and point.high is not None:
-            assert 0 <= point.low <= point.y <= point.high <= 1
-
-
-def test_a_bin_has_an_interval_over_groups_and_a_verdict_only_beside_it() -> None:
-    apart = [sure(0.95, k < 20, name=str(k)) for k in range(40)]
-    (alone,) = points_of(apart)
-    assert alone.label.endswith(", 40 answers, overconfident")
-    (grouped,) = points_of([sure(0.95, k < 20, name=str(k), cluster_id=str(k // 4)) for k in range(40)])
-    assert grouped.y == alone.y
-    assert grouped.high - grouped.low > alone.high - alone.low
-    (few,) = points_of(apart[:9])
-    assert (few.low, few.high, few.label) == (None, None, "confidence 95.00 %, correct 9/9, 9 answers")
-    (few_groups,) = points_of([sure(0.95, k < 20, name=str(k), cluster_id=str(k // 10)) for k in range(40)])
-    assert "no interval: 4 independent groups" in few_groups.label
-    (under,) = points_of([sure(0.55, True, name=str(k)) for k in range(40)])
-    assert under.label.endswith("underconfident")
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_calibrated_model_seldom_gets_a_word_in_any_of_its_bins(seed: int) -> None:
-    """Each interval at 95 % called some bin over- or underconfident in 20 to 32 of 100 calibrated models."""
-    draw, times, wrong = random.Random(seed), 100, 0
-    for _ in range(times):
-        chances = [draw.betavariate(4, 1.5) if seed else draw.uniform(0.5, 0.999) for _ in range(200)]
-        chances = [min(max(chance, 0.001), 0.999) for chance in chances]
-        answers = [
-            sure(chance, draw.random() < chance, name=str(k)) if chance >= 0.5
-            else sure(1 - chance, draw.random() < 1 - chance, name=str(k))
-            for k, chance in enumerate(chances)
-        ]  # fmt: skip
-        wrong += any(point.label.endswith("confident") for point in points_of(answers))
-    assert wrong / times <= 0.05 + 2 * (0.05 * 0.95 / times) ** 0.5
-
-
-def test_samples_of_a_question_are_one_unit_of_a_bin() -> None:
-    once = [sure(0.95, k % 2 == 0, name=str(k)) for k in range(30)]
-    thrice = [replace(result, sample=s) for result in once for s in (1, 2, 3)]
-    (single,), (sampled,) = map(points_of, (once, thrice))
-    assert (single.label.split(", ")[-2], sampled.label.split(", ")[-2]) == ("30 answers", "90 answers")
-    assert (sampled.low, sampled.high) == (pytest.approx(single.low, abs=0.02), pytest.approx(single.high, abs=0.02))
 
 
 # ---- spread, abilities -----------------------------------------------------------------------------------------------

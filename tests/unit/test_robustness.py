@@ -114,35 +114,42 @@ def test_the_difference_is_that_of_the_comparison_of_two_runs(sides: list[Side])
             assert replace(row.compared, adjusted=None) == replace(accuracy, adjusted=None)
 
 
-def test_retained_is_the_ratio_with_the_bounds_of_its_equation() -> None:
+def test_retained_is_the_ratio_with_the_wider_bounds_of_its_equation() -> None:
     draw = np.random.default_rng(5)
     clean, new = (draw.random(80) < share for share in (0.8, 0.4))
     numbers = np.arange(80)
-    tables = [
+    tables = tuple(
         UnitTable(each.astype(float), np.ones(80), numbers, numbers // 2, np.zeros(80, int)) for each in (new, clean)
-    ]
+    )
     (compared,) = statistics.compare(*tables, binary=True, level=0.975)
-    share = statistics.retained(*tables, compared, binary=True)
-    b, d = clean.mean(), new.mean() - clean.mean()
+    alone = tuple(statistics.estimate(table, binary=True).figure() for table in tables)
+    share = statistics.retained(tables, alone, compared)
+    b = clean.mean()
     assert share.value == pytest.approx(new.mean() / b)
-    alone = statistics.estimate(tables[1], binary=True)
-    low, high = float(alone.low[0]), float(alone.high[0])
-    # With groups of one size and equal weights, CR2 is proportional to sums over groups.
-    sums = [
-        (each - each.mean()).reshape(40, 2).sum(axis=1) for each in (new - clean.astype(float), clean.astype(float))
-    ]
-    r = (sums[0] @ sums[1]) / np.sqrt((sums[0] @ sums[0]) * (sums[1] @ sums[1]))
 
-    def apart(q: float, end: float, near: float) -> float:
-        far = abs(d - end)
-        return float((d - q * b) ** 2 - far**2 - q**2 * near**2 + 2 * r * q * far * near)
+    def bound(of: Any, end: float, near: float, far: float) -> float:
+        """The root of the equation; with groups of one size and equal weights, CR2 is proportional to their sums."""
+        x, sums = of.mean(), [(each - each.mean()).reshape(40, 2).sum(axis=1) for each in (of, clean.astype(float))]
+        r = (sums[0] @ sums[1]) / np.sqrt((sums[0] @ sums[0]) * (sums[1] @ sums[1]))
 
-    assert compared.low is not None
-    assert compared.high is not None
+        def apart(q: float) -> float:
+            return float((x - q * b) ** 2 - (x - end) ** 2 - q**2 * near**2 + 2 * r * q * abs(x - end) * near)
+
+        return float(brentq(apart, *sorted((x / b, far))))
+
+    low, high, own = alone[1].low, alone[1].high, alone[0]
     assert compared.high < 0
-    ends = (compared.low, b - low, -0.99), (compared.high, high - b, 0.0)
-    wanted = [1 + brentq(apart, *sorted((d / b, far)), args=(end, near)) for end, near, far in ends]
-    assert [share.low, share.high] == pytest.approx(wanted, abs=1e-9)
+    lows = 1 + bound(new - clean.astype(float), compared.low, b - low, -1.5), bound(new, own.low, high - b, 0.0)
+    highs = 1 + bound(new - clean.astype(float), compared.high, high - b, 0.0), bound(new, own.high, b - low, 1.5)
+    assert (share.low, share.high) == pytest.approx((min(lows), max(highs)), abs=1e-9)
+
+
+def test_no_right_answer_does_not_show_that_nothing_remains() -> None:
+    (row,) = found_in([answered("AAAB" * 10), answered("B" * 40, "contrast_down:5")]).changes
+    assert (row.retained.value, row.retained.low) == (0, 0)
+    assert row.value.high is not None
+    assert row.retained.high is not None
+    assert row.retained.high > row.value.high / 0.75
 
 
 # ---- laws --------------------------------------------------------------------------------------------------------
@@ -165,12 +172,14 @@ PAIRED = st.lists(st.tuples(st.sampled_from("AAAB"), st.sampled_from("AABBR")), 
 
 @examples(120)
 @given(PAIRED)
-def test_retained_leaves_out_1_exactly_if_the_difference_leaves_out_0(pairs: list[tuple[str, str]]) -> None:
+def test_retained_holds_values_on_both_sides_of_1_exactly_if_the_difference_holds_0(
+    pairs: list[tuple[str, str]],
+) -> None:
     clean, new = ("".join(texts) for texts in zip(*pairs, strict=True))
     (row,) = found_in([answered(clean), answered(new, "contrast_down:1")]).changes
     share, change = row.retained, row.compared.shown
     if share.low is not None and share.high is not None and change.low is not None and change.high is not None:
-        assert (share.low > 1, share.high < 1) == (change.low > 0, change.high < 0)
+        assert (share.low >= 1, share.high <= 1) == (change.low >= 0, change.high <= 0)
         assert 0 <= share.low <= (share.value or 0.0) <= share.high
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medvqa import printing
 from medvqa.cli.arguments import Arguments, Command, option, output, positional, seed, written_as
 from medvqa.cli.common import write
 from medvqa.items import UsageError
@@ -44,12 +45,16 @@ class AgreementArguments(Arguments):
     sample: int | None = option("write a sheet of N answers for people to score, blind to the judge", "N")
     output: Path | None = output("file of the sheet, .csv or .xlsx (default: RUN/agreement.csv)")
     json: Path | None = written_as("JSON", "all figures")
+    keep: bool = option(
+        "with --human: keep the corrected means in RUN/agreement.json; the reports of RUN show them from then on"
+    )
     seed: int | None = seed("sheet with --sample")
 
 
 def run(typed: AgreementArguments) -> tuple[str, int]:
     """Write a sheet for people, or return the figures, and 1 if they are too low."""
-    from medvqa.judging import agreement
+    from medvqa import files
+    from medvqa.judging import agreement, correcting
     from medvqa.judging.templates import SCALE
     from medvqa.report import raters
 
@@ -57,15 +62,23 @@ def run(typed: AgreementArguments) -> tuple[str, int]:
     judged = [agreement.judged(folder) for folder in typed.runs]
     if typed.sample is not None:
         return _sheet(typed, judged[0], typed.sample), 0
+    means: tuple[correcting.JudgedMean, ...] = ()
     if typed.human:
-        ratings = agreement.judge_and_people(judged[0], *agreement.scores_of_people(typed.human, judged[0]))
+        people, notes = agreement.scores_of_people(typed.human, judged[0])
+        ratings, means = agreement.judge_and_people(judged[0], people, notes), correcting.means(judged[0], people)
+        if typed.keep:
+            with files.writing(f"--keep: {judged[0].folder}"):
+                correcting.keep(judged[0], people, means)
     else:
         ratings = agreement.two_judges(*judged)
     dimension = agreement.dimension_of(ratings.results, typed.by)
     agreements = agreement.agreements(ratings, dimension)
-    content = {"scale": SCALE, "notes": ratings.notes, "agreements": agreements}
+    content = {"scale": SCALE, "notes": ratings.notes, "agreements": agreements, "means": means}
     write("--json", typed.json, lambda: content)
-    text = raters.text(agreements, dimension, ratings.notes)
+    text = raters.text(agreements, dimension, ratings.notes, means)
+    if typed.keep:
+        kept = f"kept in {judged[0].folder / correcting.FILE}; medvqa report {judged[0].folder} shows it"
+        text = f"{text}\n{printing.line(kept)}"
     if typed.min_agreement is None:
         return text, 0
     line, failed = raters.verdict(agreements[0], typed.measure or "exact", typed.min_agreement)
@@ -77,7 +90,7 @@ def _check(typed: AgreementArguments) -> None:
     if len(typed.runs) > 2 or (len(typed.runs) == 2 and typed.human):
         raise UsageError("agreement compares one RUN with --human=FILE, or two RUNs with each other")
     if typed.sample is not None:
-        if len(typed.runs) > 1 or typed.first_given("human", "min_agreement", "json"):
+        if len(typed.runs) > 1 or typed.first_given("human", "min_agreement", "json", "keep"):
             raise UsageError(
                 "--sample=N writes a sheet of one RUN; read it back with --human=FILE once it is filled in"
             )
@@ -87,6 +100,8 @@ def _check(typed: AgreementArguments) -> None:
             "agreement with whom? Name the scores of people with --human=FILE, or a second RUN; "
             "--sample=200 writes a sheet for people to fill in"
         )
+    if typed.keep and not typed.human:
+        raise UsageError("--keep keeps means that people's scores correct: name these with --human=FILE")
     if typed.output is not None:
         raise UsageError("--output names the sheet of --sample=N; --json=FILE has the figures written to a file")
     if typed.seed is not None:

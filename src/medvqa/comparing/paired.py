@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from medvqa import statistics
 from medvqa.comparing import matching
 from medvqa.comparing.common import CommonPart, Counted, RunAnswers
-from medvqa.comparing.differing import Difference
+from medvqa.comparing.differing import TECHNIQUE, Difference
 from medvqa.comparing.sides import Side
 from medvqa.figures import Figure, of_units
 from medvqa.items import FailedMetric, Result
-from medvqa.metrics import EVERYTHING, Tabled
-from medvqa.statistics import Comparison
+from medvqa.metrics import EVERYTHING, Tabled, confident
+from medvqa.metrics.confidences import Source
+from medvqa.metrics.confident import ConfidenceQuality
+from medvqa.protocols.protocol import Protocol
+from medvqa.statistics import EQUIVALENCE_LEVEL, Comparison, Equivalence
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 LEVEL = 0.975
 """Level of either bound of a difference: together a two-sided interval of 95 %, which excludes 0 exactly if the
 two-sided p is below 5 %. The gate asks one question, and takes one-sided bounds of its own level."""
+
+ERROR = 0.05
+"""Familywise error: chance that any two equal runs are shown to differ, or any two different ones to be alike."""
 
 Pair = tuple[int, int]
 """The places of a new run and of its baseline, in the order of the runs of a study."""
@@ -64,8 +70,9 @@ class Compared:
     plural name of the units. `p`: two-sided p-value of no difference, None without bounds. `adjusted`: Holm's, over the
     slices of a dimension, or over all headline measures of the comparison; else None. `resampled`: percentile interval
     of the difference by cluster bootstrap, as in `shown`, as wide as that of the comparison; None without it.
-    `headline`: a headline measure of the benchmark.
-    `percent`: values are fractions and shown as percentages.
+    `headline`: a headline measure of the benchmark. `equivalence`: the test of a difference within a margin, for
+    headline measures over all items, its p adjusted over the pairs of runs; else None. `percent`: values are fractions
+    and shown as percentages.
     """
 
     benchmark: str
@@ -81,6 +88,18 @@ class Compared:
     headline: bool = False
     percent: bool = True
     counted: Counted = "items"
+    equivalence: Equivalence | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether a difference is shown."""
+        return bool(self.comparison.difference) and self.adjusted is not None and self.adjusted <= ERROR
+
+    @property
+    def alike(self) -> bool:
+        """Whether the difference is shown to be smaller than the margin, either way; never for few units."""
+        adjusted = None if self.equivalence is None else self.equivalence.adjusted
+        return adjusted is not None and adjusted <= ERROR and not self.figures[0].few
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -142,7 +161,8 @@ class Paired:
     """The comparison of two runs. `tables`: each measure over all items and over each slice, part by part.
 
     `level`: of either bound of a difference. `difference`: the one setting in which the runs differ; None if there is
-    none, or several.
+    none, or several. `confidences`: of the parts in which both runs have confidences of one kind. `equivalent`: the
+    margin within which runs are alike, a fraction; None if that is not tested.
     """
 
     new: Side
@@ -152,6 +172,8 @@ class Paired:
     flips: tuple[Flip, ...]
     level: float
     difference: Difference | None = None
+    confidences: tuple[ConfidenceQuality, ...] = ()
+    equivalent: float | None = None
 
     @property
     def coverage(self) -> float:
@@ -217,6 +239,36 @@ def paired_part(part: CommonPart, new: int, baseline: int, sides: Sequence[Side]
     )
 
 
+def compared_confidences(
+    part: CommonPart, new: int, baseline: int, sides: Sequence[Side], difference: Difference | None
+) -> Iterator[ConfidenceQuality]:
+    """Yield the paired differences of the confidences of two runs, which are places of `sides`, if both have any.
+
+    Nothing unless both are of one kind; nor of different techniques: aligned, answers have the name of one of them. Of
+    several samples, those with equal numbers are beside each other.
+    """
+    sources = {_source(sides[place].run.protocol, part.technique) for place in (new, baseline)}
+    source = sources.pop()
+    if sources or source is None or (difference is not None and difference.setting == TECHNIQUE):
+        return
+    ours, theirs = (part.runs[part.places.index(place)] for place in (new, baseline))
+    both = []
+    for question in part.measured.tolist():
+        one, other = ours.latest(question), theirs.latest(question)
+        beside = {(result.variant, result.sample): result for result in other}
+        if len(one) == len(other) == 1:  # Prompts of other names are compared too.
+            beside = {(one[0].variant, one[0].sample): other[0]}
+        both += [(r, beside[r.variant, r.sample]) for r in one if (r.variant, r.sample) in beside]
+    found = confident.compared(part.benchmark.name, source, both)
+    yield from [] if found is None else [found]
+
+
+def _source(protocol: Protocol, technique: str) -> Source | None:
+    """Return where the confidences of a run are from; PS has numbers to rank by."""
+    ranked = technique == "ps" and not protocol.readers and protocol.rotations == 0
+    return "option" if ranked else protocol.confidence_source(technique)
+
+
 def _ids(run: RunAnswers, questions: NDArray[np.bool_]) -> tuple[str, ...]:
     """The ids of some questions, sorted."""
     return tuple(sorted(run.samples(question)[0].item.id for question in questions.nonzero()[0].tolist()))
@@ -247,6 +299,33 @@ def compare_pairs(
                 own = replicates.add(own, tabled[one], tabled[other], level)
             compared[pair] += own
     return compared
+
+
+def equivalences(
+    part: CommonPart,
+    compared: Mapping[Pair, Sequence[Compared]],
+    margin: float,
+    icc: float = statistics.FLIP_ICC,
+) -> dict[Pair, list[Compared]]:
+    """Add the test of a difference within the margin (a fraction) to headline measures over all units.
+
+    Only to measures whose values are from 0 to 1. p is not adjusted.
+    """
+    tested = compare_pairs(part, list(compared), EQUIVALENCE_LEVEL, icc, slices=False)
+    found = {
+        pair: {row.metric: _test(row, margin, icc) for row in rows if row.percent and row.comparison.method != "t"}
+        for pair, rows in tested.items()
+    }
+    return {
+        pair: [row if row.slice else replace(row, equivalence=found[pair].get(row.metric)) for row in rows]
+        for pair, rows in compared.items()
+    }
+
+
+def _test(row: Compared, margin: float, icc: float) -> Equivalence:
+    """The test of a measure; its bounds are those of the measure itself, as in `shown`."""
+    test = statistics.equivalence(row.comparison, margin, icc)
+    return replace(test, low=row.shown.low, high=row.shown.high)
 
 
 def flips(part: CommonPart, new: int, baseline: int) -> list[Flip]:
@@ -290,6 +369,25 @@ def one_family(pairs: Sequence[Sequence[Compared]]) -> list[list[Compared]]:
 def in_family(measure: Compared) -> bool:
     """Whether the p-value of a measure is of the comparison's one family."""
     return measure.headline and not measure.slice and measure.p is not None
+
+
+def equivalence_families(pairs: Sequence[Sequence[Compared]]) -> list[list[Compared]]:
+    """Add Holm's adjusted p-values of equivalence over all pairs of runs, for each measure.
+
+    Two runs alone are tested once for each measure, so these p-values stay. Over several measures there is no
+    correction: a claim that runs are alike is about one measure, or needs all of them to be alike.
+    """
+    corrected = [list(pair) for pair in pairs]
+    families: dict[tuple[str, ...], list[tuple[int, int, Equivalence, float]]] = {}
+    for i, pair in enumerate(pairs):
+        for j, row in enumerate(pair):
+            if row.equivalence is not None and row.equivalence.p is not None:
+                families.setdefault(row.key, []).append((i, j, row.equivalence, row.equivalence.p))
+    for members in families.values():
+        adjusted = statistics.holm([p for *_, p in members]).tolist()
+        for (i, j, test, _), p in zip(members, adjusted, strict=True):
+            corrected[i][j] = replace(corrected[i][j], equivalence=replace(test, adjusted=p))
+    return corrected
 
 
 def slice_families(pairs: Sequence[Sequence[Compared]]) -> list[list[Compared]]:

@@ -172,8 +172,8 @@ class _CleanRun:
                 share = Figure(None)
                 if compared.better == "higher" and after.bounded and before.bounded and value.percent and not value.few:
                     tables = unit_table(after, slices=False), unit_table(before, slices=False)
-                    over = before.over, before.weights
-                    share = statistics.retained(*tables, compared.comparison, *over, binary=before.binary)
+                    alone = own, before.estimate().figure()
+                    share = statistics.retained(tables, alone, compared.comparison, before.over, before.weights)
                 yield ChangedMeasure(kind, name, level, run, self._sides[baseline].name, compared, value, share)
 
     def _consistency(self) -> Iterator[Consistency]:

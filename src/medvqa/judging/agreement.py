@@ -42,7 +42,8 @@ class Judged:
 
     `judge` is the judge's name. The same answer in several samples of a question appears once, with the judge's first
     score; `samples` lists the numbers of these samples, 0 if the question was asked once. `answers` has the `answer_id`
-    of every result, and `digest` is that of the run (`run_folder.answers_digest`).
+    of every result, and `digest` is that of the run (`run_folder.answers_digest`). `judgements` has every result that a
+    judge scored, in all samples.
     """
 
     folder: Path
@@ -52,6 +53,7 @@ class Judged:
     samples: Mapping[str, tuple[int, ...]]
     answers: Mapping[QuestionKey, str] = field(default_factory=dict)
     digest: str = ""
+    judgements: tuple[Result, ...] = ()
 
 
 def judged(folder: Path) -> Judged:
@@ -62,16 +64,20 @@ def judged(folder: Path) -> Judged:
     """
     if (folder / RUN).exists():
         run_folder.check_scored(folder, run_record.read_run(folder))
+    return judged_of(folder, run_folder.read(folder).results)
+
+
+def judged_of(folder: Path, stored: Sequence[Result]) -> Judged:
+    """Return the answers of these results; messages call their run `folder` (for errors see `judged`)."""
     results: dict[str, Result] = {}
     samples: dict[str, list[int]] = {}
     answers: dict[QuestionKey, str] = {}
-    stored = run_folder.read(folder).results
     for result in stored:
         name = answers[result.key] = answer_id(result)
         samples.setdefault(name, []).append(result.sample)
-        if name not in results or (_is_scored(result) and not _is_scored(results[name])):
+        if name not in results or (is_scored(result) and not is_scored(results[name])):
             results[name] = result
-    scored = {name: result for name, result in results.items() if _is_scored(result)}
+    scored = {name: result for name, result in results.items() if is_scored(result)}
     if not scored:
         raise UsageError(
             f"{folder}: no answer was scored by a judge, so there is none to compare; "
@@ -83,10 +89,12 @@ def judged(folder: Path) -> Judged:
     names = sorted({result.judgement.judge for result in scored.values() if result.judgement})
     numbers = {name: tuple(numbers) for name, numbers in samples.items()}
     digest = run_folder.answers_digest(stored)
-    return Judged(folder, " and ".join(names), results, scored, numbers, answers, digest)
+    judgements = tuple(filter(is_scored, stored))
+    return Judged(folder, " and ".join(names), results, scored, numbers, answers, digest, judgements)
 
 
-def _is_scored(result: Result) -> bool:
+def is_scored(result: Result) -> bool:
+    """Return whether a judge scored an answer by its reference."""
     judgement = result.judgement
     return judgement is not None and judgement.task == "score" and result.score.value is not None
 
@@ -242,16 +250,28 @@ def _score(row: tables.TableRow) -> float:
 def judge_and_people(run: Judged, people: Mapping[str, Mapping[str, float]], notes: Iterable[str] = ()) -> Ratings:
     """Return the scores of the judge, of the consensus if there are several people, and of every person.
 
-    The consensus is the median of the people's scores of an answer. If the median falls between two scores, it is the
-    lower one: credit refused by half of the people is not given. So the consensus is on the scale.
+    The consensus is that of `consensus`.
     """
     names = [name for name in run.scored if any(name in scores for scores in people.values())]
     by_person = {rater: tuple(scores.get(name) for name in names) for rater, scores in people.items()}
     scores = {run.judge: tuple(_value(run.scored[name]) for name in names)}
     if len(by_person) > 1:
-        rows = ([score for score in row if score is not None] for row in zip(*by_person.values(), strict=True))
-        scores[CONSENSUS] = tuple(median_low(row) for row in rows)
+        together = consensus(people)
+        scores[CONSENSUS] = tuple(together[name] for name in names)
     return Ratings(tuple(run.scored[name] for name in names), {**scores, **by_person}, tuple(notes))
+
+
+def consensus(people: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the median of the people's scores of each answer, from scores by rater and `answer_id`.
+
+    If the median falls between two scores, it is the lower one: credit refused by half of the people is not given. So
+    the consensus is on the scale.
+    """
+    given: dict[str, list[float]] = {}
+    for scores in people.values():
+        for name, score in scores.items():
+            given.setdefault(name, []).append(score)
+    return {name: median_low(scores) for name, scores in given.items()}
 
 
 def _value(result: Result) -> float:

@@ -33,7 +33,8 @@ from medvqa.items import (
     replace,
     withholding,
 )
-from medvqa.judging import taxonomy
+from medvqa.judging import correcting, taxonomy
+from medvqa.metrics.confident import ConfidenceQuality
 from medvqa.protocols import added_measures, combining, position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
@@ -43,6 +44,7 @@ from medvqa.records import coverage, run_folder, run_record
 from medvqa.records.coverage import Basis, Coverage
 from medvqa.records.run_folder import Stored
 from medvqa.records.run_record import RunRecord, Selection
+from medvqa.report.confidences import qualities
 
 PROMPT = "prompt"
 """The dimension of slices that hold the answers to one prompt."""
@@ -56,7 +58,8 @@ class Part:
     benchmark's, followed by the technique if there are several, and by the ablation and the way to combine answers.
     `failed`: metrics that could not be computed, with their reasons. `spreads`: the spread over prompts and samples of
     each metric, () if each question was asked once. `combined`: the results that the measures count in place of
-    `results`, () if they count these. `votes`: their votes, None if nothing was voted on.
+    `results`, () if they count these. `votes`: their votes, None if nothing was voted on. `confidences`: the quality of
+    the answers' confidences by source, () without any.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Part:
     spreads: tuple[metrics.Spread, ...] = ()
     combined: tuple[Result, ...] = ()
     votes: Votes | None = None
+    confidences: tuple[ConfidenceQuality, ...] = ()
 
     @property
     def prompts(self) -> tuple[str, ...]:
@@ -115,7 +119,8 @@ class Report:
     name. `gate`: the verdict on exactly these results, or None; `stale`: the stored verdict is on other results.
     `errors`: the kinds of exactly these wrong answers, or None, and their shares; `errors_stale`: the stored kinds are
     those of others. `blank`: the gap to a run without the images, of exactly these results, or None; `blank_stale`: the
-    stored gap is that of others. `basis`: the results that all of it was computed from.
+    stored gap is that of others. `agreement`: the judge's means, corrected by people, or None; `agreement_stale`: the
+    stored ones are of other scores. `basis`: the results that all of it was computed from.
     """
 
     folder: Path
@@ -134,6 +139,8 @@ class Report:
     errors_stale: bool = False
     blank: blanks.BlankRun | None = None
     blank_stale: bool = False
+    agreement: correcting.KeptAgreement | None = None
+    agreement_stale: bool = False
 
     @property
     def title(self) -> str:
@@ -224,7 +231,7 @@ def build(
     if errors is not None:
         own = {name: benchmarks[name].dimensions for name in errors.samples if name in benchmarks}
         shares = taxonomy.shares(errors, stored.results, run, own)
-    covered = coverage.coverage(folder, run, stored)
+    covered, kept = coverage.coverage(folder, run, stored), correcting.read(folder)
     return Report(
         folder,
         run,
@@ -241,6 +248,8 @@ def build(
         errors_stale=classified is not None and errors is None,
         blank=None if blank_stale else gaps,
         blank_stale=blank_stale,
+        agreement=kept if kept is not None and kept.is_of(stored.results) else None,
+        agreement_stale=kept is not None and not kept.is_of(stored.results),
     )
 
 
@@ -437,6 +446,7 @@ def _part(
         _spreads(benchmark, technique, results, protocol, prompts, tuple(by_prompt)),
         counted,
         combining.votes(results, protocol),
+        qualities(benchmark.name, technique, results, protocol),
     )
 
 

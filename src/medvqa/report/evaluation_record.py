@@ -262,7 +262,8 @@ def _limits(report: Report) -> Iterator[str]:
         f"Public, so that the model may have been trained on them: {', '.join(public)}.": asked and bool(public),
         "Each question has one answer: how much answers vary is not measured.": once,
         "Each question was asked in one wording: how much prompts matter is not measured.": sent and not run.prompts,
-        "A judge scored answers; no agreement of its scores with people's is recorded.": judged,
+        "A judge scored answers; no agreement of its scores with people's is recorded.": judged
+        and report.agreement is None,
         f"The answers were scored again after they were given (session {', '.join(again)}).": bool(again),
         "The model has no fingerprint: its weights are not identified.": asked and run.model.fingerprint is None,
         "No digests of the model's files are recorded.": asked and not run.model.unknown.get("digests"),

@@ -11,7 +11,7 @@ from medvqa.report.build import Report
 from medvqa.report.notes import notes_of, usage_of
 from medvqa.report.reader_tables import of_people
 from medvqa.report.sentences import limits, sentences
-from medvqa.report.tables import adds, components, headline, image_gain, outcomes, sliced_tables, spread
+from medvqa.report.tables import adds, components, confidence, headline, image_gain, outcomes, sliced_tables, spread
 
 
 def render(report: Report) -> str:
@@ -26,6 +26,7 @@ def render(report: Report) -> str:
         grid(headline(report)),
         *([f"{escape(gain.title)}:", grid(gain)] if (gain := image_gain(report)).rows else []),
         *(f"{escape(people.title)}:\n\n{grid(people)}\n\n{listed(people.notes)}" for people in of_people(report)),
+        *_confidence(report),
         *([grid(spread(report))] if adds(report) else []),
         *([] if report.gate is None else gate.blocks(report.gate, report.folder.name, report.public)),
         grid(outcomes(report)),
@@ -45,6 +46,12 @@ def render(report: Report) -> str:
 def listed(notes: Iterable[str]) -> str:
     """Return sentences as a list."""
     return "\n".join(f"- {escape(note)}" for note in notes)
+
+
+def _confidence(report: Report) -> list[str]:
+    """The quality of confidences."""
+    sure = confidence(report)
+    return [f"{escape(sure.title)}:", grid(sure), listed(sure.notes)] if sure.rows or sure.notes else []
 
 
 def _errors(report: Report) -> list[str]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from medvqa import metrics, printing, scoring, statistics
-from medvqa.figures import counted
+from medvqa.figures import Figure, counted
 from medvqa.items import Measure, Metric, QuestionKey, Result, Variant
+from medvqa.judging import correcting
 from medvqa.protocols import position, rotation
 from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import RunRecord
 from medvqa.records.selected import SELECTED
 from medvqa.report.build import Part, Report
+from medvqa.report.raters import KEPT_AS_JUDGED
 from medvqa.tags import lexicon
 
 RECOVERED = "recovered from the column 'category', not given by its owners"
@@ -60,6 +62,9 @@ def noted(report: Report) -> list[Note]:
         for name in dict.fromkeys(part.benchmark.name for part in report.parts)
         if (line := fixed_slices(report.run, name))
     ]
+    if report.agreement_stale:
+        line = f"{correcting.FILE} belongs to other scores than the judge's now: repeat medvqa agreement --keep."
+        notes.append(Note(line, warns=True))
     if report.run.rescoring:
         notes.append(Note("scoring this run again was stopped: run medvqa rescore again.", warns=True))
     for part in report.parts:
@@ -187,11 +192,8 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
             f"measures named after another kit count as {' and '.join(kits)} would, with its flaws: read "
             "them beside numbers of that kit alone. No gate reads them."
         )
-    if judged := [result for result in part.results if result.judgement is not None]:
-        judges = printing.some(
-            sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}), SOME
-        )
-        say(f"{len(judged)} of {number} answers went to the judge {judges}.")
+    say(*_judged(part))
+    warn(*_corrected(report, part))
     if line := _unscored(report, part):
         warn(line)
     if part.outcomes["error"]:
@@ -225,6 +227,26 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
         version = scoring.rules.version_of(part.benchmark, extraction)
         say(note + (f" (version {version})" if version else ""))
     return notes
+
+
+def _judged(part: Part) -> Iterator[str]:
+    """Yield a sentence on the answers that went to a judge."""
+    if judged := [result.judgement.judge for result in part.results if result.judgement is not None]:
+        judges = printing.some(sorted({repr(judge) for judge in judged}), SOME)
+        yield f"{len(judged)} of {len(part.results)} answers went to the judge {judges}."
+
+
+def _corrected(report: Report, part: Part) -> Iterator[str]:
+    """Yield a sentence on the mean of judged answers, by the judge and corrected by people."""
+    for judged in report.agreement.means if report.agreement else ():
+        if (judged.benchmark, judged.technique) == (part.benchmark.name, part.technique):
+            mean, corrected = judged.mean, Figure(*judged.mean.corrected, groups=judged.mean.groups)
+            how = "by people alone, as they rarely differ from it" if mean.tuning is None else "corrected by people"
+            yield (
+                f"the mean score of {mean.n:,} judged answers is {Figure(*mean.judge).stated} by the judge and "
+                f"{corrected.stated} ({corrected.interval}) {how}; people scored {mean.labelled:,} of them; "
+                f"{KEPT_AS_JUDGED}."
+            )
 
 
 def _unscored(report: Report, part: Part) -> str:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from medvqa import printing
-from medvqa.figures import INTERVAL, Column, Table, number, numbers, terminal, texts
+from medvqa.figures import INTERVAL, Column, Figure, Table, number, numbers, terminal, texts
 from medvqa.judging.coefficients import Agreement, Coefficient
+from medvqa.judging.correcting import JudgedMean
 from medvqa.judging.templates import SCALE
+from medvqa.statistics.intervals import LEAST_DISCORDANT
 from medvqa.tags import lexicon
 
 CHECKED: Mapping[str, str] = {"exact": "exact agreement", "kappa": "kappa", "alpha": "alpha"}
 """Measures whose lower bound can be checked, and their names in messages."""
+KEPT_AS_JUDGED = "measures, slices, comparisons and floors keep the judge's scores: only these means are corrected"
+"""What corrected means leave as it is."""
 MOST_NAMED = 4
 """Maximum number of raters named in one cell."""
 
 
-def text(agreements: Sequence[Agreement], dimension: str | None, notes: Sequence[str]) -> str:
-    """Return the tables of all answers and of the slices of a dimension, and notes."""
+def text(
+    agreements: Sequence[Agreement], dimension: str | None, notes: Sequence[str], means: Sequence[JudgedMean] = ()
+) -> str:
+    """Return the tables of all answers and of the slices of a dimension, the corrected means, and notes."""
     whole = [agreement for agreement in agreements if not agreement.slice]
     parts = [agreement for agreement in agreements if agreement.slice]
     blocks = [terminal(_figures(("raters",), [(_names(agreement),) for agreement in whole], whole))]
@@ -26,6 +32,10 @@ def text(agreements: Sequence[Agreement], dimension: str | None, notes: Sequence
         labels = [(lexicon.display(dimension, agreement.slice[dimension]),) for agreement in parts]
         blocks.append(printing.line(f"{_names(parts[0])} by {dimension}") + "\n")
         blocks += [terminal(draw((dimension,), labels, parts)) for draw in (_figures, _confusion)]
+    if means:
+        blocks.append("Means of the judged answers, corrected by people\n")
+        blocks.append(terminal(_means(means)))
+        notes = [*notes, *(note for mean in means for note in _notes(mean)), KEPT_AS_JUDGED]
     return "\n".join([*blocks, *(f"! {printing.line(note)}" for note in notes)]).removesuffix("\n")
 
 
@@ -64,6 +74,35 @@ def _figures(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Seq
         found += [one.figure() for one in (agreement.difference, agreement.kappa, agreement.alpha)]
         rows.append((*label, agreement.n, agreement.groups, *(figure for figure in found for _ in range(2))))
     return Table("", tuple(heading), tuple(rows))
+
+
+def _means(means: Sequence[JudgedMean]) -> Table:
+    """Tabulate the means by the judge, by people and by both, and the judge's reliability."""
+    heading = [*texts("benchmark", "technique"), *numbers("labelled", "of")]
+    for name in ("judge %", "people %", "corrected %", "reliability"):
+        heading += [Column(name, "figure"), INTERVAL]
+    heading += numbers("tuning", "width / people's")
+    rows = []
+    for judged in means:
+        mean = judged.mean
+        figures = [Figure(*ends, groups=mean.groups) for ends in (mean.judge, mean.people, mean.corrected)]
+        figures.append(Figure(*mean.reliability, groups=mean.groups, percent=False, digits=2))
+        shares = (number(share, percent=False, digits=2) for share in (mean.tuning, mean.widths))
+        doubled = (figure for figure in figures for _ in range(2))
+        rows.append((judged.benchmark, judged.technique, mean.labelled, mean.n, *doubled, *shares))
+    return Table("", tuple(heading), tuple(rows))
+
+
+def _notes(judged: JudgedMean) -> Iterator[str]:
+    """Yield sentences on what a corrected mean leaves out, and why it is people's alone."""
+    name, mean = f"{judged.benchmark}, {judged.technique}", judged.mean
+    if mean.tuning is None:
+        yield (
+            f"{name}: judge and people differ in {mean.disagreements} of {mean.groups:,} groups; fewer than "
+            f"{LEAST_DISCORDANT} do not show the judge's error, so the mean is that of people's scores alone"
+        )
+    if judged.by_rule:
+        yield f"{name}: {judged.by_rule:,} answers that rules scored are not in these means"
 
 
 def _confusion(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> Table:

@@ -23,6 +23,7 @@ from medvqa.figures import (
 )
 from medvqa.items import Measure, Outcome, measure_of
 from medvqa.metrics import Spread
+from medvqa.report import confidences
 from medvqa.report.build import PROMPT, Part, Report, slices
 from medvqa.report.sentences import less_is_better, meaning_of, title
 
@@ -151,6 +152,12 @@ def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> T
         if part.results
     ]
     return Table("", columns, tuple(rows))
+
+
+def confidence(report: Report, *, short: bool = False) -> Table:
+    """The quality of confidences (`confidences.table`); no rows without any."""
+    found = [(_named(report, part), title(report, part), each) for part in report.parts for each in part.confidences]
+    return confidences.table(found, naming(report), short=short)
 
 
 def naming(report: Report) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from medvqa.report.build import Report
 from medvqa.report.notes import answers_of, notes_of, usage_of
 from medvqa.report.reader_tables import of_people
 from medvqa.report.sentences import limits
-from medvqa.report.tables import adds, by_prompt, headline, image_gain, outcomes, spread
+from medvqa.report.tables import adds, by_prompt, confidence, headline, image_gain, outcomes, spread
 
 WIDE = 110
 """Minimum width, in columns, for complete tables."""
@@ -87,6 +87,8 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     if (gain := image_gain(report)).rows:
         blocks.append(f"{printing.line(gain.title)}\n\n{terminal(gain, colour=colour)}")
     blocks += [f"{titled(people)}\n" for people in of_people(report)]
+    if (sure := confidence(report, short=True)).rows:
+        blocks.append(f"{titled(sure)}\n")
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
     kinds = kinds_of_errors(report, colour=colour)

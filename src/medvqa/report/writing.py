@@ -141,6 +141,7 @@ def as_json(report: Report) -> dict[str, Any]:
         for part in report.parts
         for metric in part.failed
     ]
+    confidences = [each.content for part in report.parts for each in part.confidences]
     spreads = [_spread(spread) for part in report.parts for spread in part.spreads]
     return {
         "schema": SCHEMA,
@@ -148,6 +149,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "results": report.basis,
         "measures": [measure for part in report.parts for measure in _measures(report, part)],
         **({"spread": spreads} if spreads else {}),
+        **({"confidence": confidences} if confidences else {}),
         "gate": None if report.gate is None else report.gate.verdict,
         **({"blank": report.blank} if report.blank is not None else {}),
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},

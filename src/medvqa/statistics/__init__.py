@@ -7,9 +7,11 @@ floors -> `decide` (`Decision`). `readers`: scores of several people, and a mode
 
 from __future__ import annotations
 
+from medvqa.statistics.betting import STAKES, e_values, log_factors
 from medvqa.statistics.bootstrap import REPLICATES, percentile, resampled
 from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
 from medvqa.statistics.components import Components, advice, components
+from medvqa.statistics.equivalence import EQUIVALENCE_LEVEL, Equivalence, equivalence
 from medvqa.statistics.estimating import Estimated, estimate
 from medvqa.statistics.gate import (
     Decision,
@@ -61,29 +63,36 @@ from medvqa.statistics.paired import (
     tango,
 )
 from medvqa.statistics.part import PartDifference, part_difference
-from medvqa.statistics.planning import passable_margin, units_needed
+from medvqa.statistics.planning import FlipCorrelation, flip_correlation, passable_margin, units_needed
+from medvqa.statistics.prediction_powered import CorrectedMean, LabelledScores, corrected_mean, reliability
 from medvqa.statistics.retained import retained
 from medvqa.statistics.sentences import RuleVerdict
 from medvqa.statistics.simulation import Simulated, UnitLayout, in_groups, simulated, units_to_pass
 from medvqa.statistics.spread import Deviations, deviations, equal_means
 
 __all__ = [
+    "EQUIVALENCE_LEVEL",
     "FLIP_ICC",
     "LEAST_GROUPS_OF_SLICE",
     "METHOD",
     "METHOD_OF_MACROS",
     "METHOD_OF_NUMBERS",
     "REPLICATES",
+    "STAKES",
     "Comparison",
     "Components",
+    "CorrectedMean",
     "Correction",
     "Decision",
     "Design",
     "Deviations",
+    "Equivalence",
     "Estimated",
     "Estimates",
+    "FlipCorrelation",
     "FloorRule",
     "Influences",
+    "LabelledScores",
     "MarginRule",
     "PartDifference",
     "Prepared",
@@ -104,11 +113,15 @@ __all__ = [
     "compare_prepared",
     "components",
     "corrected",
+    "corrected_mean",
     "decide",
     "deviations",
     "difference",
+    "e_values",
     "equal_means",
+    "equivalence",
     "estimate",
+    "flip_correlation",
     "floor",
     "gated_slice",
     "holm",
@@ -116,6 +129,7 @@ __all__ = [
     "intervals",
     "largest_icc",
     "level_of",
+    "log_factors",
     "mean_over",
     "own_values",
     "p_below",
@@ -124,6 +138,7 @@ __all__ = [
     "percentile",
     "prepared",
     "ratios",
+    "reliability",
     "resampled",
     "retained",
     "shortfall",

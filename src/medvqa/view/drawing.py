@@ -33,7 +33,7 @@ MOST = 20
 """Runs of one comparison."""
 LARGEST = 2**31
 """Bytes of a drawn bundle."""
-_FILES = (RESULTS, RUN, PROMPTS, "gate.json", "errors.json", "blank.json")
+_FILES = (RESULTS, RUN, PROMPTS, "gate.json", "errors.json", "blank.json", "agreement.json")
 
 
 class NotDrawn(MedVQAError):

@@ -16,9 +16,11 @@ from medvqa.comparing import Side
 from medvqa.comparing.gating.rules import DEFAULT_MARGIN, FILE, TABLE, BenchmarkRule, Rules
 from medvqa.comparing.gating.verdict import digest
 from medvqa.decode import did_you_mean
+from medvqa.figures import Figure
 from medvqa.items import (
     TECHNIQUES,
     Benchmark,
+    DataError,
     FailedMetric,
     Item,
     Metric,
@@ -28,6 +30,8 @@ from medvqa.items import (
     UsageError,
     withholding,
 )
+from medvqa.judging import agreement, correcting
+from medvqa.metrics import confident
 from medvqa.protocols import added_measures, perturbation
 from medvqa.records import identities, run_record
 from medvqa.records.baseline_file import DIGESTS
@@ -190,6 +194,8 @@ def prepare(
     gated = [name for name in present if sides or any(rule.benchmark == name for rule in rules.floor)]
     if unknown := [name for name in gated if name not in benchmarks]:
         raise not_known("the run has", unknown[0], benchmarks)
+    rules, measured = with_sheet(rules, sides)
+    notes = (*notes, *measured)
     targets = tuple(target_of(benchmarks[name], present[name], rules) for name in gated)
     _check_slices(rules, sides, targets)
     for side in sides:
@@ -225,6 +231,51 @@ def unmeasurable(results: Sequence[Result], metric: Metric, run: RunRecord) -> s
     return None
 
 
+def with_sheet(rules: Rules, sides: Sequence[Side]) -> tuple[Rules, tuple[str, ...]]:
+    """Return the rules with each benchmark's judge_reliability by people's scores in `judge_sheet`; and notes on it.
+
+    It is the lower end of the interval of 95 % over the baselines' answers: a sheet serves many runs, and a reliability
+    that is too high by luck would favour PASS in all of them. A benchmark with a judge_reliability of its own keeps it.
+    UsageError without a baseline or its responses, for a sheet about other answers, and for a judge whose scores do not
+    follow people's.
+    """
+    if not rules.judge_sheet:
+        return rules, ()
+    if missing := [file for file in rules.judge_sheet if not Path(file).is_file()]:
+        raise UsageError(f"judge_sheet = '{missing[0]}': no such file; medvqa agreement RUN --sample=N writes a sheet")
+    instead = "write judge_reliability in place of judge_sheet (medvqa agreement prints it)"
+    if not sides or any(side.run.responses == DIGESTS or side.key is not None for side in sides):
+        raise UsageError(
+            "judge_sheet has scores of a baseline's responses, and there is none with responses: name its run folder "
+            f"by --baseline=RUN, or {instead}"
+        )
+    answers = [result for side in sides for result in side.answers]
+    run = agreement.judged_of(Path(" and ".join(side.name for side in sides)), answers)
+    try:
+        people, omitted = agreement.scores_of_people(tuple(map(Path, rules.judge_sheet)), run)
+    except DataError as error:
+        raise UsageError(f"judge_sheet: {error} (for a sheet of another run: {instead})") from None
+    own, notes = dict(rules.benchmarks), [f"judge_sheet: {note}" for note in omitted]
+    for judged in correcting.means(run, people):
+        rule, about, mean = own.get(judged.benchmark, BenchmarkRule()), judged.benchmark, judged.mean
+        if rule.judge_reliability is not None or rule.technique not in (None, judged.technique):
+            continue
+        low, shown = mean.reliability[1], Figure(*mean.reliability, percent=False, digits=2, groups=mean.groups)
+        if low is None or low <= 0:
+            raise UsageError(
+                f"judge_sheet: {about}: {mean.labelled:,} answers scored by people, in {mean.groups:,} groups, do not "
+                f"show that the judge's scores follow theirs (reliability {shown.text}, {shown.interval}): score more "
+                "answers, or take another judge"
+            )
+        own[about] = replace(rule, judge_reliability=min(low, 1.0))
+        notes.append(
+            f"{about}: the judge's scores show {shown.text} ({shown.interval}) of a true difference, by "
+            f"{mean.labelled:,} of {mean.n:,} answers that people scored. The lower end counts; it holds if the judge "
+            "errs alike on both runs"
+        )
+    return replace(rules, benchmarks=own, judge_sheet=()), tuple(notes)
+
+
 def _dropped(side: Side, present: Collection[str]) -> list[tuple[str, str, str, int]]:
     """The benchmarks of a baseline that the run lacks, with the number of questions by technique."""
     questions = {result.key.question for result in side.results if result.item.benchmark not in present}
@@ -235,6 +286,11 @@ def _dropped(side: Side, present: Collection[str]) -> list[tuple[str, str, str, 
 def metric_of(benchmark: Benchmark, name: str, where: str) -> Metric:
     """A measure of a benchmark by name; UsageError lists the existing ones."""
     metrics = {metric.name: metric for metric in benchmark.metrics}
+    if name not in metrics and name.lower().replace("-", "_") in confident.CURVES:
+        raise UsageError(
+            f"{where}: '{name}' is no mean over questions, and cannot be gated; medvqa compare shows its paired "
+            "difference. Gate brier_score or log_loss, which tell of confidences question by question"
+        )
     if name not in metrics:
         raise UsageError(
             f"{where}: benchmark '{benchmark.name}' has no measure '{name}'"

@@ -8,6 +8,7 @@ looks = 1
 inconclusive = "fail"
 require = "baseline"                    # required units: baseline, all or shared
 judge_reliability = 0.8
+# judge_sheet = "anna.csv"              # in its place: scores by people of the baseline's answers, or several files
 flip_icc = 0.1                          # correlation of the flips of a group, 0 to 1
 
 [tool.medvqa.gate.benchmarks.mediconfusion]
@@ -62,6 +63,8 @@ REQUIRE: tuple[Require, ...] = ("baseline", "all", "shared")
 
 OUTSIDE: Mapping[str, Any] = {"file": "", "typed": ()}
 """Fields of `Rules` that are not in a file: the origin of the rules."""
+PATHS = ("baseline", "judge_sheet")
+"""Keys of files, one or a list, relative to the folder of the rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +116,11 @@ class Rules:
     `baseline`: paths of run folders or baseline files. `slices`: dimensions; none of their slices may be shown to be
     worse, if it is large enough. `judge_reliability`, in (0, 1]: the share of a true difference that a judge's scores
     show, by human labels. For right or wrong answers it is sensitivity + specificity - 1 (Youden 1950, Cancer 3:32),
-    else the slope of its scores over people's. It multiplies the margins of judged measures. `flip_icc`, in [0, 1]: the
-    declared correlation of the changes of two units of a group (`statistics.compare`). `benchmarks`: rules about whole
-    benchmarks, by name. `require`: the units that must count for a PASS. `file`: the file of the rules. `typed`: the
-    options typed over it. Neither is a part of the rules.
+    else the slope of its scores over people's. It multiplies the margins of judged measures. `judge_sheet`: paths of
+    people's scores of the baselines' answers, in its place; `prepare` puts the reliability there. `flip_icc`, in
+    [0, 1]: the declared correlation of the changes of two units of a group (`statistics.compare`). `benchmarks`: rules
+    about whole benchmarks, by name. `require`: the units that must count for a PASS. `file`: the file of the rules.
+    `typed`: the options typed over it. Neither is a part of the rules.
     """
 
     baseline: tuple[str, ...] = ()
@@ -125,6 +129,7 @@ class Rules:
     looks: int = 1
     inconclusive: Inconclusive = "fail"
     judge_reliability: float | None = None
+    judge_sheet: tuple[str, ...] = ()
     flip_icc: float = FLIP_ICC
     benchmarks: Mapping[str, BenchmarkRule] = field(default_factory=dict)
     slice: tuple[SliceRule, ...] = ()
@@ -156,11 +161,11 @@ class Rules:
         return bool(self.baseline or self.floor)
 
     def as_json(self) -> dict[str, Any]:
-        """JSON values as in a file, without paths of baselines, which differ between machines."""
+        """JSON values as in a file, without paths, which differ between machines."""
         # Convert there and back, so that 2 and 2.0 are the same margin.
         same = msgspec.convert(msgspec.to_builtins(self), Rules)
         encoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(same))
-        for name in ("baseline", *OUTSIDE):
+        for name in (*PATHS, *OUTSIDE):
             del encoded[name]
         # The default is omitted, as in rules of earlier versions.
         for table, default in (
@@ -200,7 +205,8 @@ def read(path: Path) -> Rules:
     if (name := _near_miss(path)) is not None:
         raise UsageError(f"{path}: [{name}] is not read, so its rules do nothing: write [{TABLE}]")
     file = os.path.relpath(path) if "gate" in tables else ""
-    return replace(rules, baseline=tuple(str(path.parent / baseline) for baseline in rules.baseline), file=file)
+    baseline, sheet = (tuple(str(path.parent / one) for one in paths) for paths in (rules.baseline, rules.judge_sheet))
+    return replace(rules, baseline=baseline, judge_sheet=sheet, file=file)
 
 
 def _near_miss(path: Path) -> str | None:
@@ -287,8 +293,8 @@ def typed_over(
 
 def _rules(values: Any, where: str, place: tuple[str, ...] = ()) -> Rules:
     """Rules of JSON or TOML values at a place in a file; UsageError names the key."""
-    if isinstance(values, Mapping) and isinstance(baseline := values.get("baseline"), str):
-        values = {**values, "baseline": [baseline]}
+    if isinstance(values, Mapping):
+        values = {**values, **{name: [one] for name in PATHS if isinstance(one := values.get(name), str)}}
     rules = decode.converted(values, Rules, where, given=OUTSIDE, table=place)
     _check_values(rules, f"{where}: [{TABLE}" if place else where, "]" if place else "")
     return rules
@@ -298,6 +304,8 @@ def _check_values(rules: Rules, inside: str, close: str) -> None:
     where = inside + close
     _check_range(f"{where}: margin", rules.margin, 0, 100, "points")
     _check_reliability(where, rules.judge_reliability)
+    if rules.judge_sheet and rules.judge_reliability is not None:
+        raise UsageError(f"{where}: judge_sheet gives the judge_reliability: write one of the two")
     if not 0 <= rules.flip_icc <= 1:
         raise UsageError(
             f"{where}: flip_icc = {rules.flip_icc:g}: the correlation of the flips of a group, from 0 to 1"

@@ -18,6 +18,7 @@ from medvqa.records import run_folder
 from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
 from medvqa.report.bundle import failing, packing, questions, several_runs
+from medvqa.report.bundle.confidence import confidence_section
 from medvqa.report.bundle.facts import command, declaring_files
 from medvqa.report.bundle.gate import GATE, gate_section
 from medvqa.report.bundle.head import VERSION, BundleHead
@@ -70,6 +71,7 @@ def sections_of(report: Report, images: str, commands: Sequence[str]) -> list[Pa
         scorecard_section(report),
         failing.failing_section(report),
         failing.pairs_section(report),
+        confidence_section(report),
         slices_section(report),
         method_section(report, commands),
     ]

@@ -1,29 +1,23 @@
-"""Drawings: abilities beside people, calibration, spread over prompts, robustness, published rows."""
+"""Drawings: abilities beside people, spread over prompts, robustness, published rows."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from medvqa import metrics, statistics
 from medvqa.benchmarks import published as papers
 from medvqa.comparing import ChangedMeasure, Robustness
-from medvqa.figures import FEW, INTERVAL, UNITS, About, Column, Figure, Table, counted, defined, number, texts
-from medvqa.items import Result
+from medvqa.figures import INTERVAL, UNITS, About, Column, Figure, Table, counted, texts
 from medvqa.metrics import Spread
 from medvqa.perturbing import LEVELS
 from medvqa.protocols import position
 from medvqa.report.build import Part, slices
 from medvqa.report.bundle import axes
 from medvqa.report.bundle.axes import PERCENT, Axis, Tick
-from medvqa.report.bundle.explorer import confidence
 from medvqa.report.bundle.page_blocks import Block, PlotBlock, PlotPoint, PlotSeries, table_block
 from medvqa.report.bundle.texts import Linker, label, query_of, title_of
 from medvqa.tags import lexicon
 
-BINS = 10
-"""Bins of equal width of the reliability diagram and of the expected calibration error."""
 PERTURBATIONS, APART = 5, 0.08
 """Perturbations of one drawing, which has a colour more, and the distance of their points at one level."""
 LONG = 24
@@ -36,7 +30,6 @@ def drawings(part: Part, link: Linker, tabs: tuple[str, ...]) -> list[Block | No
     return [
         None if beside_people is None else table_block(beside_people, tabs=tabs),
         *(spread_plot(spread, tabs) for spread in part.headline_spreads),
-        *calibrations(part.results, tabs),
         None if of_papers is None else table_block(of_papers, folded=len(of_papers.rows) > LONG, tabs=tabs),
     ]
 
@@ -73,79 +66,6 @@ def abilities(part: Part, link: Linker) -> Table | None:
     )
     notes = (f"Not directly comparable: {paper.abilities['source']}; in another setting, without intervals.",)
     return Table("Abilities beside physicians", columns, tuple(rows), notes, about=tuple(about))
-
-
-# ---- calibration -----------------------------------------------------------------------------------------------------
-
-
-def calibrations(results: Iterable[Result], tabs: tuple[str, ...] = ()) -> Iterator[PlotBlock]:
-    """A plot for each technique whose answers to single-choice questions hold log-probabilities of options.
-
-    Confidence is the largest of the options' probabilities, normalised over the options. The error is the mean
-    distance of confidence and share of right answers over bins of equal width, weighted by their answers
-    (Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 5). It is above 0 by chance alone, the more
-    so the fewer answers there are, so it has no interval; the share of each bin has one, over independent groups. A
-    bin is called over- or underconfident by Clopper and Pearson's interval of the level 1 - 0.05 / bins: among ten bins
-    of a calibrated model, some interval of 95 % leaves out the confidence in 20 to 32 % of cases.
-    """
-    sure: dict[str, list[tuple[float, Result]]] = {}
-    for result in results:
-        if (probability := confidence(result)) is not None:
-            sure.setdefault(result.technique, []).append((probability, result))
-    for technique, answers in sorted(sure.items()):
-        points, error = _bins(answers)
-        yield PlotBlock(
-            f"Calibration, technique {technique}: expected calibration error {number(error)} %, "
-            f"{counted(len(answers), 'answers')}",
-            "mean confidence %",
-            "correct %",
-            PERCENT,
-            PERCENT,
-            [PlotSeries("share of correct answers, 95 % interval", points)],
-            diagonal=True,
-            notes=(
-                "Confidence: the probability of the chosen option among all. Hollow: a bin of few answers, without an "
-                "interval. The error is above 0 by chance alone.",
-            ),
-            tabs=tabs,
-        )
-
-
-def _bins(answers: list[tuple[float, Result]]) -> tuple[list[PlotPoint], float]:
-    """Return a point for each bin that holds answers, and the expected calibration error."""
-    import numpy as np
-
-    # Rows of one question are next to each other, so that they are numbered as one unit.
-    answers = sorted(answers, key=lambda answer: answer[1].key)
-    places = np.array([min(int(BINS * probability), BINS - 1) for probability, _ in answers], dtype=np.intp)
-    right = np.array([float(result.score.outcome == "correct") for _, result in answers])
-    questions = {key: k for k, key in enumerate(dict.fromkeys(result.key.question for _, result in answers))}
-    unit = np.array([questions[result.key.question] for _, result in answers], dtype=np.intp)
-    group = metrics.groups([result for _, result in answers])
-    table, _ = statistics.by_unit(statistics.UnitTable(right, np.ones_like(right), unit, group, places, BINS))
-    shares = statistics.estimate(table, binary=len(table.unit) == len(unit))
-    low, high, units = shares.low, shares.high, shares.units
-    judged = (units >= FEW) & ~np.isnan(low)
-    surely = shares.bounds(1 - 0.025 / max(int(judged.sum()), 1))
-    points, gaps = list[PlotPoint](), list[float]()
-    for k in sorted(set(places.tolist())):
-        inside = [probability for (probability, _), place in zip(answers, places.tolist(), strict=True) if place == k]
-        count, sure = float(right[places == k].sum()), math.fsum(inside) / len(inside)
-        value = count / len(inside)
-        gaps.append(len(inside) * abs(sure - value))
-        correct = Figure(
-            *(value, defined(min(low[k], value)), defined(max(high[k], value)), len(inside), "answers", count),
-            units=int(units[k]),
-            groups=int(shares.groups[k]),
-        )
-        verdict = ""
-        if not correct.few and judged[k]:
-            verdict = "overconfident" if sure > surely[1][k] else "underconfident" if sure < surely[0][k] else ""
-        shown = f"confidence {number(sure)} %, correct {correct.stated}"
-        said = filter(None, (shown, correct.interval, correct.counted, verdict))
-        bounds = (None, None) if correct.few else (correct.low, correct.high)
-        points.append(PlotPoint(sure, value, *bounds, ", ".join(said)))
-    return points, math.fsum(gaps) / len(answers)
 
 
 # ---- spread ----------------------------------------------------------------------------------------------------------

@@ -1,11 +1,9 @@
-"""Columns that only the explorer reads: verdicts of pairs, marks, and the confidence of each answer."""
+"""Columns that only the explorer reads: verdicts of pairs, and marks."""
 
 from __future__ import annotations
 
-import math
-
 from medvqa import metrics
-from medvqa.items import SCORED_OUTCOMES, Result
+from medvqa.items import Result
 
 BOTH_RIGHT, CONFUSED, ONE_RIGHT, NEITHER_RIGHT, INVALID, INCOMPLETE = (1 << bit for bit in range(6))
 """Bits of the column `results.verdict`; 0 for a question without a pair. web/src/rows.ts names them."""
@@ -63,23 +61,3 @@ def marks(result: Result) -> int:
     """Return whether an answer was truncated or judged, as bits."""
     truncated = TRUNCATED if metrics.is_complete(result) is False else 0
     return truncated | (JUDGED if result.judgement is not None else 0)
-
-
-def confidence(result: Result) -> float | None:
-    """Return the probability of the likeliest option; None without log-probabilities of options, or without a score.
-
-    A missing option was below the server's top-k: its probability counts as 0.
-    """
-    logprobs = result.answer.option_logprobs if result.answer is not None else None
-    if (
-        logprobs is None
-        or result.item.kind != "single_choice"
-        or result.score.outcome not in SCORED_OUTCOMES
-        or not result.item.options.keys() & logprobs.keys()
-    ):
-        return None
-    values = [logprobs.get(letter, -math.inf) for letter in result.item.options]
-    largest = max(values)
-    if not math.isfinite(largest):
-        return None
-    return 1 / math.fsum(math.exp(value - largest) for value in values)

@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 from medvqa.benchmarks.folders import natural
 from medvqa.comparing import Study
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Measure, QuestionKey, Result, Variant
+from medvqa.metrics.confident import ranking_of
 from medvqa.protocols import rotation
 from medvqa.protocols.question_forms import offered
 from medvqa.report.build import PROMPT, Part, prompt_of
 from medvqa.report.bundle import questions
 from medvqa.report.bundle.columns import MOST, TypedArrays
-from medvqa.report.bundle.explorer import Verdicts, confidence, marks
+from medvqa.report.bundle.explorer import Verdicts, marks
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.questions import Answered, BenchmarkHead, ScaleView, Tables, TagDimension, Tagged
@@ -194,7 +195,7 @@ class Packing:
         }
         for name, value in values.items():
             self._whole[name].append(value)
-        sure, seconds = confidence(shown), None if answer is None else answer.seconds
+        sure, seconds = ranking_of(shown), None if answer is None else answer.seconds
         for name, number in zip(self._numbers, (seconds, sure, *counted.terms(result)), strict=True):
             self._numbers[name].append(math.nan if number is None else number)
         self._verdicts.add(run, result)
