@@ -62,6 +62,7 @@ from medvqa.statistics.paired import (
 )
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import passable_margin, units_needed
+from medvqa.statistics.pooling import LEAST_SLICES, PooledRates, effective_units, pooled
 from medvqa.statistics.prediction_powered import CorrectedMean, LabelledScores, corrected_mean, reliability
 from medvqa.statistics.retained import retained
 from medvqa.statistics.sentences import RuleVerdict
@@ -71,6 +72,7 @@ from medvqa.statistics.spread import Deviations, deviations, equal_means
 __all__ = [
     "FLIP_ICC",
     "LEAST_GROUPS_OF_SLICE",
+    "LEAST_SLICES",
     "METHOD",
     "METHOD_OF_MACROS",
     "METHOD_OF_NUMBERS",
@@ -89,6 +91,7 @@ __all__ = [
     "LabelledScores",
     "MarginRule",
     "PartDifference",
+    "PooledRates",
     "Prepared",
     "RuleVerdict",
     "Shared",
@@ -111,6 +114,7 @@ __all__ = [
     "decide",
     "deviations",
     "difference",
+    "effective_units",
     "equal_means",
     "estimate",
     "floor",
@@ -126,6 +130,7 @@ __all__ = [
     "part_difference",
     "passable_margin",
     "percentile",
+    "pooled",
     "prepared",
     "ratios",
     "reliability",
