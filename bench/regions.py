@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for `tools`
+
 import medvqa
 from medvqa.perturbing import masks
 from medvqa.records.run_folder import read

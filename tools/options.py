@@ -72,7 +72,7 @@ def perturbations() -> str:
         line = f"- `{change.name}`: {change.words}{_sets(change)}"
         of_images.setdefault(f"Of images: {source}", []).append(line)
     forms = [f"- `{name}`: {words}" for name, words in question_forms.NAMES.items()]
-    about = "`--perturb=NAME[:LEVEL]`, or `--perturb=SET/NAME[:LEVEL]`, explained in [asking](asking.md)."
+    about = "`--perturb=NAME[:LEVEL]`, or `--perturb=SET/NAME[:LEVEL]`, explained in [robustness](robustness.md)."
     return _parts("Perturbations", {"": [about], **of_images, "Of questions": forms})
 
 

@@ -43,6 +43,7 @@ limit = 12
 [grid]
 ablate = ["", "blank"]
 """
+NOISE = SWEEP.replace("ablate", "perturb").replace("blank", "gaussian_noise:1-2")
 PLAN = """
 name = "Night shift"
 benchmarks = ["phantom-mediconfusion"]
@@ -123,6 +124,7 @@ def prepared(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     door.write("test_questions.py", TEST)
     door.write("prompt.txt", "{question}\n{options}\nAnswer with the letter alone.")
     door.write("sweep.toml", SWEEP)
+    door.write("noise.toml", NOISE)
     door.write("plan.toml", PLAN)
     door.write("readers.csv", "id,reader,response\n1/1,R1,A\n1/2,R2,B\n")
     judged = "--judge='echo:<result>0.5</result>'"

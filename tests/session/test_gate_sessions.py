@@ -156,6 +156,81 @@ def test_a_failing_test_of_another_kind_comes_before_the_verdict(repo: pytest.Py
     assert run(repo, answers(repo.path / "new.jsonl", WORSE), BASELINE).ret == 1
 
 
+# --- stopping early -----------------------------------------------------------------------------------------
+
+
+MUCH_WORSE = WORSE + SINGLE[2::4]
+"""Worse by half."""
+STOPPING = (BASELINE, "--margin=5", "--stop=early", "--run=new")
+
+
+def answered(repo: pytest.Pytester) -> int:
+    return len((repo.path / "reports/new/results.jsonl").read_text().splitlines())
+
+
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+def test_a_run_that_is_surely_worse_is_stopped_and_goes_on_without_the_option(
+    repo: pytest.Pytester, spread: tuple[str, ...]
+) -> None:
+    model = answers(repo.path / "new.jsonl", MUCH_WORSE)
+    done = run(repo, model, *STOPPING, *spread)
+    assert done.ret == 10, text(done)
+    there = answered(repo)
+    assert there < len(ITEMS)
+    found = gate(repo, "new")
+    (entry,) = found["entries"]
+    assert (found["outcome"], entry["kind"], entry["planned"]) == ("FAIL", "early", len(SINGLE))
+    assert entry["units"] <= there
+    assert "gate: FAIL (stopped early) against main (exit code 10)" in text(done)
+    assert f"is shown after {entry['units']} of 103 questions, in an order drawn before: e-value " in text(done)
+    go_on = next(line for line in done.outlines if line.startswith("to go on: pytest"))
+    assert "--run=new" in go_on
+    assert "--stop" not in go_on
+    done = run(repo, model, *(word for word in STOPPING if word != "--stop=early"), *spread)
+    assert done.ret == 10, text(done)
+    assert answered(repo) == len(ITEMS)
+    assert gate(repo, "new")["entries"][0]["kind"] == "baseline"
+    reused = re.search(r"Answers: (\d+) stored ones reused", text(done))
+    assert reused is not None
+    assert int(reused[1]) >= there, "answers that were asked ahead of the stop are kept too"
+    took = "it takes the place of FAIL (stopped early)"
+    assert took not in text(done), "a FAIL took its place"
+
+
+def test_a_stopped_run_says_so_everywhere_and_stops_at_the_same_place_again(
+    repo: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = answers(repo.path / "new.jsonl", MUCH_WORSE)
+    assert main(["run", f"--benchmark={NAME}", model, *STOPPING]) == 10
+    first, folder = capsys.readouterr().out, repo.path / "reports/new"
+    assert "! stopped: --stop=early: the run is surely worse than its baseline" in first
+    assert "to go on: medvqa run" in first
+    assert "--stop" not in first[first.index("to go on: ") :]
+    entry, there = gate(repo, "new")["entries"][0], answered(repo)
+    summary, page = (folder / "summary.md").read_text(), Page((folder / "index.html").read_text())
+    for told in (summary, page.told):
+        plain = told.replace("\\", "")
+        assert "FAIL (stopped early) against main" in plain
+        assert f"after {entry['units']} of 103 questions" in plain
+        assert "a stop exaggerates it" in plain
+    (case,) = ET.parse(folder / "gate.xml").getroot().iter("testcase")
+    assert case.get("name") == f"{NAME}: accuracy against main, margin 5, stopped early"
+    assert [child.tag for child in case] == ["failure"]
+    assert main(["gate", "reports/new", "--required"]) == 10
+    assert main(["gate", "reports/new"]) == 4
+    assert "has a FAIL (stopped early) against main" in capsys.readouterr().err
+    assert main(["run", f"--benchmark={NAME}", model, *STOPPING]) == 10
+    assert gate(repo, "new")["entries"] == [entry]
+    assert answered(repo) == there
+
+
+def test_a_run_that_is_not_surely_worse_is_asked_whole(repo: pytest.Pytester) -> None:
+    done = run(repo, answers(repo.path / "new.jsonl", OTHERWISE), *STOPPING)
+    assert done.ret == 11, text(done)
+    assert answered(repo) == len(ITEMS)
+    assert [entry["kind"] for entry in gate(repo, "new")["entries"]] == ["baseline"]
+
+
 # --- refusals -----------------------------------------------------------------------------------------------
 
 
@@ -172,6 +247,10 @@ REFUSALS = [
     ([BASELINE, "--gate-slices=organ"], "--gate-slices=organ: no such dimension; there are: "),
     ([BASELINE, "--looks=0"], "--looks=0: how often the gate is asked, at least 1"),
     ([BASELINE, "--inconclusive=no"], "--inconclusive=no: pass or fail"),
+    (["--stop=early"], "--stop=early: worse than what? Name a run folder or a baseline file: --baseline=RUN"),
+    ([BASELINE, "--stop=late"], "--stop=late: early, or leave --stop out to ask every question"),
+    ([BASELINE, "--stop=early", "--shard=1/2"], "--stop=early: a shard (--shard=1/2) has no verdict of its own"),
+    (["--stop=early", "--gate=off"], "--gate=off: the run has no gate, and --stop are rules of one"),
     (["--margin=2"], "--margin: worse than what? Name a run folder or a baseline file: --baseline=RUN"),
 ]
 

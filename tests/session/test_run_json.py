@@ -209,7 +209,7 @@ def resumes(folder: Path) -> None:
         extraction="sound",
         judge=None,
         name_of=lambda key: key.item,
-        options=SimpleNamespace(answers=None, data=None, shard_source="", max_cost=None, gate=gates.OFF),
+        options=SimpleNamespace(answers=None, data=None, shard_source="", max_cost=None, stop=None, gate=gates.OFF),
         project=SimpleNamespace(collects_only=False, selects=(), by_outcome=False),
         shard=None,
         benchmarks={},

@@ -41,7 +41,7 @@ def test_nothing_is_loaded_from_another_host() -> None:
 
 
 def test_every_page_and_public_name_is_on_the_site() -> None:
-    assert len(PAGES) == 17
+    assert len(PAGES) == 18
     assert [name for name in (*PAGES, "index", "gallery", "api") if not (SITE / f"{name}.html").is_file()] == []
     names = (SITE / "api.html").read_text("utf-8")
     assert [name for name in medvqa._WHERE if f'id="medvqa.{name}"' not in names] == []

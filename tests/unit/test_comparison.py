@@ -521,3 +521,134 @@ def test_a_missing_interval_of_unequal_groups_is_explained_by_degrees_of_freedom
     found = comparing.compare(*sides, {"slake": SLAKE})
     accuracy, *_ = rows(comparison.headline(found.tables))
     assert (accuracy["groups"], accuracy["95 % interval"]) == ("12", "no interval: 1.6 degrees of freedom")
+
+
+# Shown to be alike
+
+
+def verdicts(new: str, old: str, points: float) -> list[str]:
+    found = compared(new, old, equivalent=points)
+    return [row[f"within {points:g} points"] for row in rows(comparison.headline(found.tables))]
+
+
+def test_each_measure_is_alike_different_both_or_open() -> None:
+    """One of 24 flips; a third of 300 flip one way; 30 of 1,500 do; 3 and 2 of 24 flip."""
+    assert verdicts("A" * 300, "A" * 299 + "B", 5) == ["alike", "alike"]
+    assert verdicts("A" * 300, "A" * 200 + "B" * 100, 5) == ["different", "different"]
+    assert verdicts("A" * 1500, "A" * 1470 + "B" * 30, 5) == ["differs, by less than 5 points"] * 2
+    assert verdicts("A" * 15 + "B" * 9, "A" * 12 + "B" * 10 + "AA", 5) == ["open", "open"]
+    assert verdicts("AAAAAB", "AABBBB", 90) == ["open", "open"], "counts, no percentages"
+
+
+def test_the_90_percent_interval_stands_beside_that_of_95() -> None:
+    found = compared("A" * 15 + "B" * 9, "A" * 12 + "B" * 10 + "AA", equivalent=2)
+    (accuracy, _) = rows(comparison.headline(found.tables))
+    test = next(each for each in found.tables if each.metric == "accuracy" and not each.slice).equivalence
+    assert test is not None
+    assert accuracy["90 % interval"] == f"{100 * (test.low or 0):+.2f} to {100 * (test.high or 0):+.2f}"
+    assert accuracy["90 % interval"] != accuracy["95 % interval"]
+    head = comparison.sections(found, {"slake": SLAKE})[0]
+    assert head.notes[-1] == (
+        "alike: the difference is shown to lie between -2 and +2 points, as its 90 % interval does (two tests of 5 %)"
+    )
+    assert "90 % interval" not in rows(comparison.headline(compared("AB" * 12, "AA" * 12).tables))[0]
+
+
+def test_a_measure_that_is_no_percentage_is_named_and_not_tested() -> None:
+    @metrics.metric
+    def length(result: Result) -> float:
+        return float(len(result.answer.text)) if result.answer else 0.0
+
+    own = replace(SLAKE, metrics=(metrics.accuracy, length), headline=("accuracy", "length"))
+    sides = run("new", "AB" * 30), run("old", "AA" * 30)
+    found = comparing.compare(*sides, {"slake": own}, equivalent=2)
+    _, part = comparison.sections(found, {"slake": own})
+    assert part.notes == ("not tested to be alike, as a margin in points needs percentages: length",)
+    assert [row["within 2 points"] for row in rows(comparison.headline(found.tables))] == ["different", ""]
+
+
+def test_files_have_the_test_and_its_verdict(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["--json=x.json", "--csv=x.csv", "--markdown=x.md", "--latex=x.tex"]
+    assert main(["compare", "reports/old", "reports/new", PLUGIN, "--equivalent=60", *files]) == 0
+    assert "within 60 points" in capsys.readouterr().out
+    measures = json.loads((repository / "x.json").read_text())["comparisons"][0]["measures"]
+    test = next(each for each in measures if each["name"] == "accuracy" and not each["slice"])["equivalence"]
+    assert (test["margin"], test["verdict"]) == (0.6, "alike")
+    assert -0.6 < test["low_90"] < test["high_90"] < 0.6
+    assert test["p_alike"] == test["adjusted_alike"] <= 0.05
+    first, *others = csv.DictReader(io.StringIO((repository / "x.csv").read_text()))
+    assert (first["measure"], first["value"], first["verdict"]) == ("accuracy", "", "alike")
+    assert float(first["low_90"]) == pytest.approx(test["low_90"])
+    assert {row["verdict"] for row in others if row["value"]} == {""}
+    assert "within 60 points" in (repository / "x.md").read_text()
+    assert "within 60 points" in (repository / "x.tex").read_text()
+    for points in ("0", "100"):
+        assert main(["compare", "reports/old", "reports/new", PLUGIN, f"--equivalent={points}"]) == 4
+        assert f"equivalent={points}: the difference that does not matter, in points" in capsys.readouterr().err
+
+
+def test_a_page_of_runs_takes_the_margin_and_one_of_one_run_does_not(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "reports/old", PLUGIN, "--equivalent=2"]) == 4
+    assert "--equivalent compares several runs: name a second RUN" in capsys.readouterr().err
+    assert main(["report", "reports/old", "reports/new", PLUGIN, "--equivalent=60", "-o", "page.html"]) == 0
+    assert (repository / "page.html").is_file()
+
+
+def test_a_plan_says_the_design_effect_and_the_flips_that_tell_it(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = about()
+    asked["benchmarks"]["slake"]["prompts"] = {"mc": "plain"}
+    for name, letters in {"one": "A" * 60, "two": "AAABBB" * 5 + "A" * 30}.items():
+        results = [
+            replace(each, item=replace(each.item, cluster_id=f"c{n // 3}"))
+            for n, each in enumerate(run(name, letters).results)
+        ]
+        stored(repository / "reports" / name, replace(run(name, letters), results=tuple(results)), asked)
+    assert main(["gate", "--plan", "reports/one", "reports/two", PLUGIN, "--margin=10"]) == 0
+    printed = capsys.readouterr().out
+    assert (
+        "slake of one: design effect 3, at most 3, from the flips between one and two: 15 of 60 questions " in printed
+    )
+    assert "(--discordance=25.0), correlation 1.00 in 20 groups, 95 % interval 1.00 to 1.00" in printed
+    assert "the first figure is at the upper end of its interval, the second at its estimate" in printed
+    assert main(["gate", "--plan", "reports/one", "reports/one", PLUGIN, "--margin=10"]) == 4
+    assert "or with two runs of much the same model" in capsys.readouterr().err
+
+
+def test_a_ranking_names_other_runs_by_their_ranks() -> None:
+    """A rank stands for all of its runs; of a rank with several, some are named."""
+    places = {"a": 1, "b": 2, "c": 2, "d": 4, "e": 5, "f": 6, "g": 7}
+    rows = [comparison.Ranked(name, comparison.Figure(0.5), rank) for name, rank in places.items()]
+    ranking = comparison.Ranking("x", "mc", "accuracy", "higher", 9, 9, 9, tuple(rows), ())
+
+    def seen(better: str, open: str = "") -> list[str]:
+        row = replace(rows[0], better_than=tuple(better), open=tuple(open))
+        return list(comparison.others(ranking, row).values())
+
+    assert seen("defg", "bc") == ["4 to 7", "none", "2"]
+    assert seen("dfg", "c") == ["4, 6 to 7", "none", "c"]
+    assert seen("bd", "cefg") == ["4, b", "none", "5 to 7, c"]
+    assert seen("") == ["none"] * 3
+    own = comparison.others(replace(ranking, equivalent=0.02), replace(rows[1], alike=("c",)))
+    assert own == {"better than": "none", "worse than": "none", "alike": "c", "open": "none"}
+
+
+def test_a_ranking_says_what_it_shows_and_what_is_open() -> None:
+    sides = [run("a", "A" * 300), run("b", "A" * 299 + "B"), run("c", "A" * 150 + "B" * 150)]
+    section, *_ = comparison.of_study(comparing.study(sides, {"slake": SLAKE}, equivalent=5), {"slake": SLAKE})
+    table, _ = section.tables
+    assert [tuple(row[-4:]) for row in table.texts] == [
+        ("3", "none", "2", "none"),
+        ("3", "none", "1", "none"),
+        ("none", "1 to 2", "none", "none"),
+    ]
+    assert section.notes[0].startswith(
+        "better than, worse than: ranks of runs from which it is shown to differ, 5 % by"
+    )
+    assert "p by Holm over the pairs of runs" in section.notes[0]
+    section, *_ = comparison.of_study(comparing.study(sides, {"slake": SLAKE}), {"slake": SLAKE})
+    assert section.tables[0].headings[-3:] == ["better than", "worse than", "open"]
+    assert section.notes[0].endswith("open: no difference is shown, which does not show that runs are alike")

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import metrics, scoring, statistics
+from medvqa import comparing, metrics, scoring, statistics
 from medvqa.cli import main
 from medvqa.comparing import Side, gating
 from medvqa.comparing.gating import Rules, deciding, planning
 from medvqa.comparing.gating.designs import designs
 from medvqa.items import Answer, Benchmark, Item, Judgement, Prompt, Result, Score, UsageError
 from medvqa.judging.handed_in import answer_id
-from medvqa.records import baseline_file, run_folder, run_record
+from medvqa.records import baseline_file, keyed, run_folder, run_record
 from medvqa.records.coverage import Coverage
 from medvqa.records.run_folder import Recorder
 from medvqa.records.run_record import RUN, RunRecord
@@ -1515,6 +1515,44 @@ def test_the_plan_asks_the_baseline_to_be_above_chance_as_the_gate_does() -> Non
         assert (found.chances[0] == (0.0, 0.0)) is not above
 
 
+def test_two_runs_tell_the_design_effect_of_a_plan() -> None:
+    """If all flips of a group go together, the plan is that of whole groups; if none do, that of single questions."""
+    base = side("a", [True] * 300, per_group=5)
+    for together, icc in ((True, 1.0), (False, 0.0)):
+        flipped = {n for n in range(300) if (n // 5 % 6 == 0 if together else (n * 7) % 43 == 0)}
+        new = side("b", [n not in flipped for n in range(300)], per_group=5)
+        found = planning.flips_between((base, new), {"slake": SLAKE}, Rules(margin=10))["slake"]
+        assert (found.units, found.flips, found.groups) == (300, len(flipped), 60)
+        assert found.icc == pytest.approx(icc, abs=0.1)
+        (plan,) = planning.of_baseline(SLAKE, base, Rules(margin=10))
+        measured = replace(plan, flips=found)
+        assert measured.correlations == (max(found.high or 0, 0), max(found.icc or 0, 0))
+        assert measured.deffs == pytest.approx(tuple(1 + 4 * each for each in measured.correlations))
+        assert plan.correlations == (1.0, 0.0)
+        (known,), (typed,) = planning.prospects([measured]), planning.prospects([plan], deff=measured.deffs[1])
+        assert known.unchanged is not None
+        assert typed.unchanged is not None
+        assert known.unchanged[1] == typed.unchanged[1]
+    none = planning.flips_between((base, replace(base, name="b")), {"slake": SLAKE}, Rules(margin=10))["slake"]
+    assert replace(plan, flips=none).correlations == (1.0, 0.0), "without a flip nothing is known"
+
+
+def test_two_runs_belong_to_a_plan_without_a_typed_design_effect(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gate", "--plan", "reports/x", "reports/y", "--deff=2"]) == 4
+    assert "--deff and reports/x both tell the design effect: leave one out" in capsys.readouterr().err
+    assert main(["gate", "reports/x", "reports/y"]) == 4
+    assert "a gate decides on one run, not 2: leave out reports/y" in capsys.readouterr().err
+
+
+def test_the_flips_of_runs_that_are_not_comparable_tell_nothing() -> None:
+    other = side("b", model(60, 0.7))
+    (own,) = other.run.benchmarks.values()
+    changed = {"slake": msgspec.structs.replace(own, signature={**own.signature, "data": "other"})}
+    other = replace(other, run=msgspec.structs.replace(other.run, benchmarks=changed))
+    with pytest.raises(UsageError, match="the flips between these runs tell nothing of a gate:\n  "):
+        planning.flips_between((side("a", model(60, 0.7)), other), {"slake": SLAKE}, Rules())
+
+
 def test_the_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gate", "--plan", "--benchmark=phantom-mediconfusion", "--units=1500", "--margin=7.3"]) == 0
     printed = capsys.readouterr().out
@@ -1574,3 +1612,194 @@ def test_what_cannot_be_planned(arguments: list[str], complaint: str, capsys: py
 )
 def test_a_plan_promises_no_loss_of_more_than_all_points(losses: tuple[float, float], printed: str) -> None:
     assert _losses(losses) == printed
+
+
+# --- stopping early -----------------------------------------------------------------------------------------
+
+
+EARLY = Rules(baseline=("main",), margin=5)
+
+
+def watch(baseline: Side, new: Side, rules: Rules = EARLY, seed: str = "new") -> gating.Watch:
+    gate = gating.prepare(rules, [baseline], new.run, KNOWN)
+    assert gate is not None
+    return gating.Watch(gate, [r.key for r in new.results], [r.item for r in new.results], seed)
+
+
+def in_drawn_order(side: Side, seed: str = "new") -> list[Result]:
+    order = gating.drawn([result.item for result in side.results], seed)
+    return sorted(side.results, key=lambda result: order["slake", result.item.id])
+
+
+def fed(watching: gating.Watch, results: Sequence[Result]) -> gating.Ruling | None:
+    """The rule that stops a run whose results come in this order."""
+    for one in results:
+        watching.take([one], run_json())
+    return next(iter(watching.stopped), None)
+
+
+BASE = model(300, 0.7)
+WORSE = [right and n % 3 > 0 for n, right in enumerate(BASE)]
+
+
+def test_a_worse_run_is_stopped_with_the_part_that_shows_it() -> None:
+    baseline, new = side("main", BASE), side("new", WORSE)
+    stopped = fed(watch(baseline, new), in_drawn_order(new))
+    assert stopped is not None
+    assert (stopped.kind, stopped.outcome, stopped.planned, stopped.margin) == ("early", "FAIL", 300, 0.05)
+    units = stopped.units or 0
+    assert units < 150
+    was, now = ([r.score.value or 0.0 for r in in_drawn_order(one)[:units]] for one in (baseline, new))
+    assert stopped.baseline_value == pytest.approx(np.mean(was))
+    assert stopped.value == pytest.approx(np.mean(now))
+    assert stopped.lost == sum(a > b for a, b in zip(was, now, strict=True))
+    differences = np.subtract(now, was)
+    factors = np.log1p(-np.multiply.outer(differences + 0.05, statistics.STAKES) / 1.05)
+    assert stopped.e_value == pytest.approx(float(statistics.e_values(factors.sum(axis=0))))
+    assert (stopped.e_value or 0) >= 20
+    expected = (
+        f"a loss of more than 5 points is shown after {units} of 300 questions, in an order drawn before: e-value"
+    )
+    assert stopped.why.startswith(expected)
+
+
+def test_an_equal_run_and_one_that_loses_less_than_the_margin_are_not_stopped() -> None:
+    for rights in (BASE, [right and n % 30 > 0 for n, right in enumerate(BASE)]):
+        new = side("new", rights)
+        assert fed(watch(side("main", BASE), new), in_drawn_order(new)) is None
+
+
+@given(st.randoms())
+@examples(20)
+def test_only_whole_groups_count_and_in_the_drawn_order_whichever_answer_comes_first(random: Any) -> None:
+    baseline, new = (side(name, rights, per_group=3) for name, rights in (("main", BASE), ("new", WORSE)))
+    ordered = in_drawn_order(new)
+    (one,) = watched = [fed(watch(baseline, new), ordered)]
+    assert one is not None
+    cut = (one.units or 0) + 30
+    shuffled = ordered[:cut]
+    random.shuffle(shuffled)
+    late = watch(baseline, new)
+    late.take(shuffled, run_json())
+    # All whole groups count at once: no fewer than where the first look would stop.
+    assert (late.stopped[0].units or 0) >= (watched[0].units or 0)
+    # A group whose answer is slow holds back all that follow, be they ever so bad.
+    waiting = watch(baseline, new)
+    waiting.take([result for result in ordered if result is not ordered[1]], run_json())
+    assert waiting.stopped == ()
+
+
+def test_groups_stay_together_and_other_questions_leave_the_order_as_it_is() -> None:
+    new = side("new", BASE, per_group=3)
+    order = [int(r.item.cluster_id[1:]) for r in in_drawn_order(new) if r.item.cluster_id]
+    assert all(len(set(order[place : place + 3])) == 1 for place in range(0, 300, 3))
+    assert order != sorted(order)
+    part = [r.item.id for r in in_drawn_order(replace(new, results=new.results[:150]))]
+    assert part == [r.item.id for r in in_drawn_order(new) if r.item.id in set(part)]
+    assert [r.item.id for r in in_drawn_order(new, "other")] != [r.item.id for r in in_drawn_order(new)]
+
+
+def test_an_answer_without_a_score_counts_as_right() -> None:
+    baseline, new = side("main", [True] * 300), side("new", [False] * 300)
+    failed = [replace(r, answer=None, score=Score(None, "error", why="timed out")) for r in in_drawn_order(new)]
+    assert fed(watch(baseline, new), in_drawn_order(new)) is not None
+    assert fed(watch(baseline, new), failed) is None
+
+
+def test_the_error_is_divided_by_rules_and_looks() -> None:
+    baselines, new = [side("main", BASE), side("old", BASE)], side("new", WORSE)
+    gate = gating.prepare(replace(EARLY, baseline=("main", "old"), looks=3), baselines, new.run, KNOWN)
+    assert gate is not None
+    both = gating.Watch(gate, [r.key for r in new.results], [r.item for r in new.results], "new")
+    stopped = fed(both, in_drawn_order(new))
+    assert stopped is not None
+    assert (stopped.e_value or 0) >= 2 * 3 * 20
+    assert "where 120 stops a run. At most 1.67 %" in stopped.why
+
+
+def test_a_measure_that_is_no_mean_over_questions_stops_nothing() -> None:
+    for measure, may in (("accuracy", True), ("macro_accuracy", False), ("unparsed_rate", True)):
+        rules = replace(EARLY, benchmarks={"slake": gating.BenchmarkRule(measure=measure)})
+        new = side("new", BASE)
+        gate = gating.prepare(rules, [side("main", BASE)], new.run, KNOWN)
+        assert gate is not None
+        assert bool(gating.stopping(gate)) is may, measure
+
+
+def test_a_rate_of_which_less_is_better_stops_a_run_that_has_more() -> None:
+    rules = replace(EARLY, benchmarks={"slake": gating.BenchmarkRule(measure="unparsed_rate")})
+    baseline, new = side("main", [True] * 300), side("new", [True] * 300)
+    mute = [replace(r, score=Score(0.0, "unparsed")) for r in in_drawn_order(new)]
+    assert fed(watch(baseline, new, rules), in_drawn_order(new)) is None
+    stopped = fed(watch(baseline, new, rules), mute)
+    assert stopped is not None
+    assert (stopped.baseline_value, stopped.value, stopped.difference) == (0, 1, 1)
+
+
+def test_a_verdict_of_a_stopped_run_is_of_that_rule_alone() -> None:
+    baseline, new = side("main", BASE), side("new", WORSE)
+    gate = gating.prepare(EARLY, [baseline], new.run, KNOWN)
+    assert gate is not None
+    watching = watch(baseline, new)
+    stopped = fed(watching, in_drawn_order(new))
+    part = replace(new, results=new.results[:100], covered=Coverage(300, 100, ("slake/q0100",)))
+    found = gating.decide(gate, part, watching.stopped)
+    assert (found.outcome, found.named, found.exit_code) == ("FAIL", "FAIL (stopped early)", 10)
+    assert found.entries == (stopped,)
+    assert "its command without --stop=early asks the rest" in found.notes[0]
+    assert gating.decide(gate, part).outcome is None
+    failed = replace(part.results[0], answer=None, score=Score(None, "error", why="timed out"))
+    assert gating.decide(gate, replace(part, results=(failed, *part.results[1:])), watching.stopped).outcome == "FAIL"
+    # Whatever else stands in the way of a verdict still does.
+    other = replace(
+        part, run=run_json(benchmarks={"slake": {**ABOUT, "signature": {**ABOUT["signature"], "judge": "x"}}})
+    )
+    assert gating.decide(gate, other, watching.stopped).outcome is None
+
+
+def test_a_keyed_baseline_stops_a_run_as_its_run_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(keyed.ENV_KEY, "4e" * 32)
+    baseline, new = side("main", BASE, per_group=2), side("new", WORSE, per_group=2)
+    how: Any = {"responses": False, "hidden": ["slake"], "key": keyed.own_key()}
+    baseline_file.write_baseline(tmp_path / "main", baseline.run, list(baseline.results), **how)
+    hashed = replace(comparing.load(tmp_path / "main"), name="main")
+    assert hashed.results[0].item.id != baseline.results[0].item.id
+    stopped = fed(watch(hashed, new), in_drawn_order(new))
+    assert stopped is not None
+    assert stopped == fed(watch(baseline, new), in_drawn_order(new))
+
+
+def test_samples_of_a_question_count_as_their_mean_once_all_are_there() -> None:
+    baseline = side("main", BASE)
+    new = [replace(r, sample=sample) for r in side("new", WORSE).results for sample in (1, 2)]
+    both = replace(side("new", WORSE), results=tuple(new))
+    ordered = in_drawn_order(both)
+    stopped = fed(watch(baseline, both), ordered)
+    assert stopped is not None
+    once = fed(watch(baseline, side("new", WORSE)), in_drawn_order(side("new", WORSE)))
+    assert stopped == once
+    halves = [result for result in ordered if result.sample == 1]
+    assert fed(watch(baseline, both), halves) is None
+
+
+def test_pairs_are_units_of_a_measure_over_pairs() -> None:
+    def paired(name: str, right: Callable[[int], bool]) -> Side:
+        made = [result(n, right(n)) for n in range(400)]
+        items = [replace(r.item, pair_id=f"p{n // 2}", cluster_id=None) for n, r in enumerate(made)]
+        return Side(name, run_json(), tuple(replace(r, item=item) for r, item in zip(made, items, strict=True)))
+
+    def prepared_for(measure: str) -> gating.Gate:
+        by_pair = {"slake": replace(SLAKE, metrics=(metrics.set_accuracy, metrics.confusion), headline=(measure,))}
+        gate = gating.prepare(EARLY, [baseline], new.run, by_pair)
+        assert gate is not None
+        return gate
+
+    baseline, new = paired("main", lambda n: True), paired("new", lambda n: n % 8 > 0)
+    assert not gating.stopping(prepared_for("confusion")), "it leaves out pairs by their answers"
+    watching = gating.Watch(
+        prepared_for("set_accuracy"), [r.key for r in new.results], [r.item for r in new.results], "new"
+    )
+    stopped = fed(watching, in_drawn_order(new))
+    assert stopped is not None
+    assert (stopped.unit, stopped.planned) == ("pair", 200)
+    assert f"after {stopped.units} of 200 pairs" in stopped.why

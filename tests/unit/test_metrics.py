@@ -255,6 +255,23 @@ def test_the_intervals_of_a_recorded_run_are_those_of_its_58_groups(gpt4o: list[
 
 
 @needs_reference
+def test_the_flips_between_two_recorded_runs_do_not_go_together_within_groups(gpt4o: list[Result]) -> None:
+    """12 of 176 pairs flip; with groups at random the correlation has a standard deviation of 0.16."""
+    tables = [
+        metrics.tables(run, [metrics.set_accuracy], ())[0].table()
+        for run in (gpt4o, recorded("gpt4o_mc_predictions_run1.json"))
+    ]
+    one, other = (statistics.by_unit(table.in_slice(0))[0] for table in tables)
+    change = statistics.own_values(one) - statistics.own_values(other)
+    found = statistics.flip_correlation(change, one.group)
+    assert (found.units, found.flips, found.groups) == (176, 12, 58)
+    assert found.icc == pytest.approx(-0.11, abs=0.005)
+    draw = np.random.default_rng(0)
+    shuffled = [statistics.flip_correlation(draw.permutation(change), one.group).icc or 0 for _ in range(500)]
+    assert np.std(shuffled) == pytest.approx(0.16, abs=0.01)
+
+
+@needs_reference
 def test_the_published_reference_lines_of_pairs_come_out(gpt4o: list[Result]) -> None:
     lines = {metric.name: overall(gpt4o, metric).references for metric in PAIRED}
     assert lines["set_accuracy"] == {"random": 0.25, "majority": 0.0, "image_blind": 0.0}

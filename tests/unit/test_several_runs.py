@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -407,9 +408,9 @@ def test_a_sentence_names_those_that_may_be_as_good_as_the_first() -> None:
     """Of three runs, the third is shown to be worse than the first, and the second is not."""
     sides = tuple(Side(name, record(), ()) for name in "ABC")
     rows = [
-        Ranked("A", Figure(0.9, 0.8, 1.0), 1, 1, 2),
-        Ranked("B", Figure(0.8, 0.7, 0.9), 2, 1, 3),
-        Ranked("C", Figure(0.5, 0.4, 0.6), 3, 2, 3),
+        Ranked("A", Figure(0.9, 0.8, 1.0), 1, better_than=("C",), open=("B",)),
+        Ranked("B", Figure(0.8, 0.7, 0.9), 2, open=("A", "C")),
+        Ranked("C", Figure(0.5, 0.4, 0.6), 3, worse_than=("A",), open=("B",)),
     ]
 
     def sentence(*ranked: Ranked) -> str:
@@ -418,12 +419,48 @@ def test_a_sentence_names_those_that_may_be_as_good_as_the_first() -> None:
         return said(leaderboards.leading(Boards(study, pages.PHANTOM, {})).sentences[0])
 
     assert sentence(*rows) == "By accuracy, A leads with 90.00 %; B (80.00 %) may be as good."
-    alone = [replace(rows[0], worst=1), replace(rows[1], best=2), rows[2]]
+    alone = [
+        replace(rows[0], better_than=("B", "C"), open=()),
+        replace(rows[1], worse_than=("A",), open=("C",)),
+        rows[2],
+    ]
     assert sentence(*alone) == "By accuracy, A leads with 90.00 %, better than each other run."
-    second = [rows[0], replace(rows[1], best=2, worst=2), replace(rows[2], best=3)]
+    second = [
+        rows[0],
+        replace(rows[1], better_than=("C",), worse_than=("A",), open=()),
+        replace(rows[2], worse_than=("A", "B"), open=()),
+    ]
     assert sentence(*second) == "By accuracy, A leads with 90.00 %; for each other run, a better one is shown."
-    equal = [replace(row, best=1, worst=3) for row in rows]
+    equal = [
+        replace(row, better_than=(), worse_than=(), open=tuple(name for name in "ABC" if name != row.name))
+        for row in rows
+    ]
     assert sentence(*equal) == "By accuracy, no difference between any two runs is shown."
+
+
+def test_the_page_says_what_is_shown_to_be_alike(three: Study) -> None:
+    study = comparing.study(three.sides, pages.PHANTOM, equivalent=30)
+    drawn = sections(study)
+    titles = [column.title for column in of_kind(drawn["ranking"], TableBlock)[1].columns]
+    assert titles[3:7] == ["better than", "worse than", "alike", "open"]
+    (pair, *_) = [each for name, each in drawn.items() if name.startswith("pair-")]
+    (block, *_) = of_kind(pair, TableBlock)
+    assert {"90 % interval", "within 30 points"} <= {column.title for column in block.columns}
+    titles = [column.title for column in block.columns]
+    for row in block.rows:
+        linked = {titles[int(place)]: link for place, link in row.links.items()}
+        assert linked.keys() <= {"measure", "better", "worse"}
+        assert all(link.endswith(f"flip%3A{way}") for way, link in linked.items() if way != "measure")
+    assert "Alike: the difference is shown to lie between -30 and +30 points" in " ".join(block.notes)
+    shown = [said(each) for each in leaderboards.leading(Boards(study, pages.PHANTOM, {})).sentences]
+    for text, ranking in zip(shown, Boards(study, pages.PHANTOM, {}).several, strict=True):
+        alike = sum(pair.compared.alike for pair in ranking.pairs)
+        assert text.endswith(f"Of 3 pairs of runs, {alike} are shown to be alike within 30 points.")
+    two = comparing.study(three.sides[:2], pages.PHANTOM, equivalent=30)
+    (result, *_) = sections(two).values()
+    (head,) = of_kind(result, HeadlineBlock)
+    for sentence in head.sentences:
+        assert re.search(r"A difference below 30 points is (not )?shown \(90 % interval .* to .*\)\.", said(sentence))
 
 
 def test_a_run_that_costs_many_questions_is_told_and_left_out(three: Study) -> None:

@@ -19,6 +19,8 @@ from medvqa.statistics import (
     compare,
     decide,
     difference,
+    equivalence,
+    flip_correlation,
     largest_icc,
     passable_margin,
     ratios,
@@ -591,3 +593,108 @@ def test_the_largest_correlation_of_a_macro_average_is_where_its_bound_is_the_ma
     (at,) = compare(*sides, binary=True, over=range(6), icc=icc)
     assert at.low == pytest.approx(-0.08, abs=1e-6)
     assert (largest_icc(found, 0.001), largest_icc(found, 0.5)) == (None, 1.0)
+
+
+# Shown to be alike, and the correlation of flips
+
+
+@st.composite
+def answered(draw: st.DrawFn) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    """The values of two runs on units in groups, most of which do not change."""
+    n, size, seed = draw(st.integers(8, 400)), draw(st.integers(1, 5)), draw(st.integers(0, 1000))
+    flips, rise = draw(st.sampled_from([0.0, 0.02, 0.1, 0.4])), draw(st.floats(0, 1))
+    chance = np.random.default_rng(seed)
+    old = (chance.random(n) < 0.7).astype(float)
+    new = np.where(chance.random(n) < flips, (chance.random(n) < rise).astype(float), old)
+    return new, old, np.arange(n) // size
+
+
+def at_90(runs: tuple[Floats, Floats, NDArray[np.intp]], *, over: list[int] | None = None) -> Comparison:
+    new, old, group = runs
+    slices = np.arange(len(new)) % 2 if over else np.zeros(len(new), dtype=int)
+
+    def table(value: Floats) -> UnitTable:
+        return UnitTable(value, np.ones(len(value)), np.arange(len(value)), group, slices, int(slices.max()) + 1)
+
+    (found,) = compare(table(new), table(old), binary=True, over=over)
+    return found
+
+
+@examples(200)
+@given(answered(), st.floats(0.002, 0.5), st.floats(1, 3), st.sampled_from([None, [0, 1]]))
+def test_runs_are_alike_just_if_the_90_percent_interval_lies_within_the_margin(
+    runs: tuple[Floats, Floats, NDArray[np.intp]], margin: float, times: float, over: list[int] | None
+) -> None:
+    found = at_90(runs, over=over)
+    test, wider = equivalence(found, margin), equivalence(found, min(margin * times, 0.99))
+    if found.low is None or found.high is None:
+        assert (test.p, test.low) == (None, None)
+        return
+    assert test.p is not None
+    assert wider.p is not None
+    if min(abs(found.low + margin), abs(found.high - margin)) > 1e-7:
+        assert (test.p <= 0.05) == (-margin < found.low and found.high < margin)
+    assert wider.p <= test.p + 1e-9
+    turned = equivalence(at_90((runs[1], runs[0], runs[2]), over=over), margin)
+    assert turned.p == pytest.approx(test.p, abs=1e-6)
+
+
+def test_two_runs_with_the_same_answers_are_alike_only_with_enough_units() -> None:
+    """No flip among n independent units leaves up to about 2.7 / n: within 2 points from some 140 units on."""
+    p = {n: equivalence(at_90((np.ones(n), np.ones(n), np.arange(n))), 0.02).p or 0 for n in (120, 160, 1500)}
+    assert p[120] > 0.05 > p[160] > p[1500]
+
+
+def test_what_cannot_be_tested_for_likeness_is_refused() -> None:
+    found = at_90((np.ones(20), np.ones(20), np.arange(20)))
+    for wrong, margin in (
+        (found, 0.0),
+        (found, 1.0),
+        (replace(found, level=0.975), 0.02),
+        (replace(found, method="t"), 0.1),
+    ):
+        with pytest.raises(ValueError, match="equivalence needs a margin between 0 and 1"):
+            equivalence(wrong, margin)
+
+
+def analysis(change: Floats, group: NDArray[np.intp]) -> float:
+    """The intraclass correlation from the sums of squares, group by group."""
+    parts = [change[group == each] for each in np.unique(group)]
+    n, sizes = len(change), np.array([len(each) for each in parts])
+    between = sum(len(each) * (each.mean() - change.mean()) ** 2 for each in parts) / (len(parts) - 1)
+    within = sum(((each - each.mean()) ** 2).sum() for each in parts) / (n - len(parts))
+    size = (n - (sizes**2).sum() / n) / (len(parts) - 1)
+    return float((between - within) / (between + (size - 1) * within))
+
+
+@examples(60)
+@given(answered())
+def test_the_correlation_of_flips_is_that_of_an_analysis_of_variance(
+    runs: tuple[Floats, Floats, NDArray[np.intp]],
+) -> None:
+    new, old, group = runs
+    found = flip_correlation(new - old, group)
+    assert (found.units, found.flips) == (len(new), int((new != old).sum()))
+    if len(np.unique(group)) in (1, 2, len(group)) or not found.flips:
+        assert found.icc is None
+        return
+    assert found.icc == pytest.approx(max(analysis(new - old, group), -1), abs=1e-9)
+    assert -1 <= (found.low or 0) <= found.icc <= (found.high or 0) <= 1
+    order = np.random.default_rng(0).permutation(len(group))
+    again = flip_correlation((old - new)[order], group[order] + 7)
+    assert (again.icc, again.low, again.high) == pytest.approx((found.icc, found.low, found.high), abs=1e-6)
+
+
+def test_the_interval_of_the_correlation_leaves_out_one_group_at_a_time() -> None:
+    change = np.array([0, 0, 1, 1, 0, 0, -1, 0, 0, 0, 0, 0, 1, 0, 0], dtype=float)
+    group = np.repeat([0, 1, 2, 3, 4, 5], [2, 2, 3, 2, 4, 2])
+    found = flip_correlation(change, group)
+    size = (15 - (np.bincount(group) ** 2).sum() / 15) / 5
+    scaled = [
+        np.log((1 + (size - 1) * icc) / (1 - icc)) / 2
+        for icc in (analysis(change[kept], group[kept]) for kept in (group != each for each in range(6)))
+    ]
+    reach = t.ppf(0.975, 5) * np.sqrt(5 / 6 * ((scaled - np.mean(scaled)) ** 2).sum())
+    centre = np.log((1 + (size - 1) * analysis(change, group)) / (1 - analysis(change, group))) / 2
+    ends = [(np.exp(2 * z) - 1) / (np.exp(2 * z) + size - 1) for z in (centre - reach, centre + reach)]
+    assert (found.low, found.high) == pytest.approx(ends)

@@ -14,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 from medvqa import comparing, metrics
 from medvqa.comparing import Compared, Side, Study
-from medvqa.items import Answer, Benchmark, Image, Item, Prompt, Result, Score
+from medvqa.items import Answer, Benchmark, Image, Item, Prompt, Result, Score, UsageError
 from medvqa.report.bundle import several_runs as pages_of
 from support.laws import examples
 from support.runs import record
@@ -298,3 +298,52 @@ def test_questions_with_one_id_and_other_content_have_keys_of_their_own() -> Non
         {"q0": "one", "q1 in B": "new"},
     ]
     assert study.versus[0].paired.parts[0].unmatched_new == ("q1 in B",)
+
+
+@pytest.mark.parametrize("runs", [2, 4])
+def test_the_test_of_being_alike_is_a_second_level_of_the_same_difference(runs: int) -> None:
+    """p by Holm over the pairs of runs, for each measure; of two runs alone it is not corrected."""
+    sides = [ran(name, right) for name, right in (("A", 0.5), ("B", 0.55), ("C", 0.9), ("D", 0.52))[:runs]]
+    study = comparing.study(sides, KNOWN, equivalent=30)
+    narrow = comparing.study(sides, KNOWN, level=0.95)
+    rows = [row for versus in study.versus for row in versus.paired.tables]
+    beside = [row for versus in narrow.versus for row in versus.paired.tables]
+    for row, other in zip(rows, beside, strict=True):
+        assert (row.equivalence is None) == (bool(row.slice) or not row.headline)
+        if row.equivalence is not None:
+            assert row.equivalence.margin == 0.3
+            assert (row.equivalence.low, row.equivalence.high) == (other.shown.low, other.shown.high)
+    if runs == 2:
+        tests = [row.equivalence for row in rows if row.equivalence is not None and row.equivalence.p is not None]
+        assert tests
+        assert all(test.adjusted == test.p for test in tests)
+    for ranking in study.rankings:
+        tests = [p.compared.equivalence for p in ranking.pairs if p.compared.equivalence is not None]
+        known = [test for test in tests if test.p is not None]
+        assert [test.adjusted for test in known] == pytest.approx(
+            list(multipletests([test.p for test in known], method="holm")[1]) if known else []
+        )
+
+
+def test_a_ranking_tells_for_each_run_which_others_differ_are_alike_or_open() -> None:
+    sides = [ran(name, right) for name, right in (("A", 0.1), ("B", 0.6), ("C", 0.95), ("D", 0.93))]
+    study = comparing.study(sides, KNOWN, equivalent=45)
+    seen = set()
+    for ranking in study.rankings:
+        by_name = {row.name: row for row in ranking.rows}
+        for pair in ranking.pairs:
+            new, old, own = by_name[pair.new], by_name[pair.baseline], pair.compared
+            better = own.differs and (own.comparison.difference or 0) > 0
+            worse = own.differs and not better
+            seen.add((own.differs, own.alike))
+            assert (old.name in new.better_than, new.name in old.worse_than) == (better, better)
+            assert (old.name in new.worse_than, new.name in old.better_than) == (worse, worse)
+            assert (old.name in new.alike, new.name in old.alike) == (own.alike, own.alike)
+            assert (old.name in new.open) == (new.name in old.open) == (not own.differs and not own.alike)
+    assert {(True, False), (False, True)} <= seen
+
+
+@pytest.mark.parametrize("points", [0, -1, 100, float("nan")])
+def test_a_margin_of_likeness_that_is_none_is_refused(points: float) -> None:
+    with pytest.raises(UsageError, match=r"equivalent=\S+: the difference that does not matter, in points"):
+        comparing.study([ran("A", 0.5), ran("B", 0.6)], KNOWN, equivalent=points)

@@ -47,6 +47,11 @@ class CompareArguments(Arguments):
         default=10,
     )
     bootstrap: bool = option("show the cluster bootstrap of headline measures (10,000, seeded) too")
+    equivalent: float | None = option(
+        "test whether headline measures differ by less than POINTS, either way: alike if the 90 % interval of the "
+        "difference lies within it. For runs that should not differ, such as two servers of one model",
+        "POINTS",
+    )
     anyway: bool = option("compare runs that differ in data, judge or extraction, or in several settings, and say so")
     by: Path | None = option(
         "a table with the columns 'run' (or 'model') and a number of each, such as its parameters: show the "
@@ -79,7 +84,14 @@ def run(typed: CompareArguments) -> str:
     pairs = None
     if typed.baseline or len(runs) == 1:  # A run may be compared with itself.
         pairs = [(paths.index(new), paths.index(baseline)) for baseline in baselines for new in news]
-    study = comparing.study(*(runs, known), pairs=pairs, anyway=typed.anyway, bootstrap=typed.bootstrap, units=False)
+    study = comparing.study(
+        *(runs, known),
+        pairs=pairs,
+        anyway=typed.anyway,
+        bootstrap=typed.bootstrap,
+        equivalent=typed.equivalent,
+        units=False,
+    )
     compared = [versus.paired for versus in study.versus]
     if not (any(paired.parts for paired in compared) or any(each.parts for each in study.against)):
         raise UsageError(_not_comparable(study, anyway=typed.anyway))

@@ -26,6 +26,9 @@ class ReportArguments(Arguments):
         "show the gain of the image. It is kept in blank.json",
         "RUN",
     )
+    equivalent: float | None = option(
+        "of several runs: test whether they differ by less than POINTS, as medvqa compare does", "POINTS"
+    )
     images: str | None = option(
         "images of index.html: inside (in the page, at most 16 MB of them), inside:N (at most N MB), folder "
         "(files beside the page, with all their pixels) or none (default: inside for up to 400 images, else folder; "
@@ -50,6 +53,8 @@ def run(typed: ReportArguments) -> tuple[str, int]:
         html.parse(typed.images)  # Refuse a wrong value before anything is read.
     if typed.output is not None and len(runs) < 2:
         raise UsageError("-o names the page that compares several runs: name a second RUN")
+    if typed.equivalent is not None and len(runs) < 2:
+        raise UsageError("--equivalent compares several runs: name a second RUN")
     if typed.blank is not None:
         if len(runs) > 1:
             raise UsageError(f"--blank={typed.blank} belongs to one run, and {len(runs)} are named: name one RUN")
@@ -70,7 +75,7 @@ def run(typed: ReportArguments) -> tuple[str, int]:
             pictures.append(redrawing.pictures_of(built, options.data, typed.images))
             texts.append(summary(report.write(built, pictures[-1]), width=100, exits=False))
     if len(runs) > 1:
-        texts += redrawing.compared_page(runs, typed.output, registry, pictures)
+        texts += redrawing.compared_page(runs, typed.output, registry, pictures, typed.equivalent)
     return "\n".join(texts), int(unfinished)
 
 

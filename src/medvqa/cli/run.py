@@ -32,7 +32,7 @@ exit codes:
       (--run=NAME continues it)
   4   an option or the data cannot be used; nothing was asked
   5   no question was selected
-  10  the gate failed
+  10  the gate failed, perhaps before the end (--stop=early)
   11  the gate is inconclusive
 """
 
@@ -97,7 +97,7 @@ def lines_of(end: End, typed: Arguments, options: Options) -> list[str]:
 
 def _command(typed: Arguments, options: Options, run: str) -> str:
     """Return the command that continues a run."""
-    words = [word for word in typed.words if word != "--fresh"]
+    words = [word for word in typed.words if word not in ("--fresh", "--stop=early")]
     if options.shard is not None and options.shard_source:
         from medvqa.session.sharding import without_auto
 

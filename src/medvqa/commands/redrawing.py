@@ -53,11 +53,18 @@ def write_gap(folder: Path, without_images: Path, registry: Registry) -> None:
 
 
 def compared_page(
-    runs: Sequence[Path], output: Path | None, registry: Registry, pictures: Sequence[Pictures] = ()
+    runs: Sequence[Path],
+    output: Path | None,
+    registry: Registry,
+    pictures: Sequence[Pictures] = (),
+    equivalent: float | None = None,
 ) -> list[str]:
-    """Write the page that compares runs with the first; return lines: runs that are not comparable, and its path."""
+    """Write the page that compares runs with the first; return lines: runs that are not comparable, and its path.
+
+    `equivalent` as for `comparing.study`.
+    """
     sides = comparing.named_apart(comparing.load_runs(runs), list(map(str, runs)))
-    study = comparing.study(sides, registry.benchmarks, flips=False)
+    study = comparing.study(sides, registry.benchmarks, flips=False, equivalent=equivalent)
     messages = [f"! not comparable: {printing.line(line)}" for line in study.refusals]
     if not study.comparable:
         return [*messages, "no comparison was written; medvqa compare --anyway compares them nevertheless"]

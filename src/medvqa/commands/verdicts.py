@@ -161,22 +161,28 @@ def plan(
     by_baseline: bool,
     discordance: float | None,
     deff: float | None,
+    runs: Sequence[Path] = (),
 ) -> str:
     """Return the chance of PASS for numbers of units, for the questions of benchmarks, and for those of the baselines.
 
-    The baselines of `rules` count `by_baseline`, or if nothing else is planned. `discordance` in percent.
+    The baselines of `rules` count `by_baseline`, or if nothing else is planned. `discordance` in percent. `runs`: two
+    runs whose flips tell the design effect of their benchmarks; their questions are planned if nothing else is.
     """
+    sides = comparing.named_apart(comparing.load_runs(runs), list(map(str, runs)))
+    flips = planning.flips_between((sides[0], sides[1]), known, rules) if sides else {}
     planned = [planning.independent(number, rules.margin / 100) for number in units]
     for name, items in questions.items():
-        planned += planning.of_data(known[name], items, rules)
+        planned += [replace(plan, flips=flips.get(name)) for plan in planning.of_data(known[name], items, rules)]
     if by_baseline or not planned:
-        for side in gating.load(rules, Path()):
+        for side in gating.load(rules, Path()) or sides[:1]:
             for name in side.run.benchmarks:
                 if name in known and name in side.asked:
-                    planned += planning.of_baseline(known[name], side, rules)
+                    own = planning.of_baseline(known[name], side, rules)
+                    planned += [replace(plan, flips=flips.get(name)) for plan in own]
     planned = planned or [planning.independent(number, rules.margin / 100) for number in planning.SIZES]
     share = planning.DISCORDANCE if discordance is None else discordance / 100
     return gate_plans.planned(
         planning.prospects(planned, icc=rules.flip_icc, discordance=share, deff=deff, looks=rules.looks),
         planning.guards(planned, discordance=share, deff=deff, looks=rules.looks),
+        between=" and ".join(side.name for side in sides),
     )

@@ -17,7 +17,7 @@ from medvqa.metrics import EVERYTHING, Tabled, confident
 from medvqa.metrics.confidences import Source
 from medvqa.metrics.confident import ConfidenceQuality
 from medvqa.protocols.protocol import Protocol
-from medvqa.statistics import Comparison
+from medvqa.statistics import EQUIVALENCE_LEVEL, Comparison, Equivalence
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 LEVEL = 0.975
 """Level of either bound of a difference: together a two-sided interval of 95 %, which excludes 0 exactly if the
 two-sided p is below 5 %. The gate asks one question, and takes one-sided bounds of its own level."""
+
+ERROR = 0.05
+"""Familywise error: chance that any two equal runs are shown to differ, or any two different ones to be alike."""
 
 Pair = tuple[int, int]
 """The places of a new run and of its baseline, in the order of the runs of a study."""
@@ -67,8 +70,9 @@ class Compared:
     plural name of the units. `p`: two-sided p-value of no difference, None without bounds. `adjusted`: Holm's, over the
     slices of a dimension, or over all headline measures of the comparison; else None. `resampled`: percentile interval
     of the difference by cluster bootstrap, as in `shown`, as wide as that of the comparison; None without it.
-    `headline`: a headline measure of the benchmark.
-    `percent`: values are fractions and shown as percentages.
+    `headline`: a headline measure of the benchmark. `equivalence`: the test of a difference within a margin, for
+    headline measures over all items, its p adjusted over the pairs of runs; else None. `percent`: values are fractions
+    and shown as percentages.
     """
 
     benchmark: str
@@ -84,6 +88,18 @@ class Compared:
     headline: bool = False
     percent: bool = True
     counted: Counted = "items"
+    equivalence: Equivalence | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether a difference is shown."""
+        return bool(self.comparison.difference) and self.adjusted is not None and self.adjusted <= ERROR
+
+    @property
+    def alike(self) -> bool:
+        """Whether the difference is shown to be smaller than the margin, either way; never for few units."""
+        adjusted = None if self.equivalence is None else self.equivalence.adjusted
+        return adjusted is not None and adjusted <= ERROR and not self.figures[0].few
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -145,7 +161,8 @@ class Paired:
     """The comparison of two runs. `tables`: each measure over all items and over each slice, part by part.
 
     `level`: of either bound of a difference. `difference`: the one setting in which the runs differ; None if there is
-    none, or several. `confidences`: of the parts in which both runs have confidences of one kind.
+    none, or several. `confidences`: of the parts in which both runs have confidences of one kind. `equivalent`: the
+    margin within which runs are alike, a fraction; None if that is not tested.
     """
 
     new: Side
@@ -156,6 +173,7 @@ class Paired:
     level: float
     difference: Difference | None = None
     confidences: tuple[ConfidenceQuality, ...] = ()
+    equivalent: float | None = None
 
     @property
     def coverage(self) -> float:
@@ -283,6 +301,33 @@ def compare_pairs(
     return compared
 
 
+def equivalences(
+    part: CommonPart,
+    compared: Mapping[Pair, Sequence[Compared]],
+    margin: float,
+    icc: float = statistics.FLIP_ICC,
+) -> dict[Pair, list[Compared]]:
+    """Add the test of a difference within the margin (a fraction) to headline measures over all units.
+
+    Only to measures whose values are from 0 to 1. p is not adjusted.
+    """
+    tested = compare_pairs(part, list(compared), EQUIVALENCE_LEVEL, icc, slices=False)
+    found = {
+        pair: {row.metric: _test(row, margin, icc) for row in rows if row.percent and row.comparison.method != "t"}
+        for pair, rows in tested.items()
+    }
+    return {
+        pair: [row if row.slice else replace(row, equivalence=found[pair].get(row.metric)) for row in rows]
+        for pair, rows in compared.items()
+    }
+
+
+def _test(row: Compared, margin: float, icc: float) -> Equivalence:
+    """The test of a measure; its bounds are those of the measure itself, as in `shown`."""
+    test = statistics.equivalence(row.comparison, margin, icc)
+    return replace(test, low=row.shown.low, high=row.shown.high)
+
+
 def flips(part: CommonPart, new: int, baseline: int) -> list[Flip]:
     """The units of two runs that changed by a headline measure; of averages over slices there are none."""
     places = part.places.index(new), part.places.index(baseline)
@@ -324,6 +369,25 @@ def one_family(pairs: Sequence[Sequence[Compared]]) -> list[list[Compared]]:
 def in_family(measure: Compared) -> bool:
     """Whether the p-value of a measure is of the comparison's one family."""
     return measure.headline and not measure.slice and measure.p is not None
+
+
+def equivalence_families(pairs: Sequence[Sequence[Compared]]) -> list[list[Compared]]:
+    """Add Holm's adjusted p-values of equivalence over all pairs of runs, for each measure.
+
+    Two runs alone are tested once for each measure, so these p-values stay. Over several measures there is no
+    correction: a claim that runs are alike is about one measure, or needs all of them to be alike.
+    """
+    corrected = [list(pair) for pair in pairs]
+    families: dict[tuple[str, ...], list[tuple[int, int, Equivalence, float]]] = {}
+    for i, pair in enumerate(pairs):
+        for j, row in enumerate(pair):
+            if row.equivalence is not None and row.equivalence.p is not None:
+                families.setdefault(row.key, []).append((i, j, row.equivalence, row.equivalence.p))
+    for members in families.values():
+        adjusted = statistics.holm([p for *_, p in members]).tolist()
+        for (i, j, test, _), p in zip(members, adjusted, strict=True):
+            corrected[i][j] = replace(corrected[i][j], equivalence=replace(test, adjusted=p))
+    return corrected
 
 
 def slice_families(pairs: Sequence[Sequence[Compared]]) -> list[list[Compared]]:

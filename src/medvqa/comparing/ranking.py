@@ -1,4 +1,4 @@
-"""Rank several runs on the same questions by a measure, with the possible ranks of each."""
+"""Rank several runs on the same questions by a measure, and tell which two of them are shown to differ."""
 
 from __future__ import annotations
 
@@ -13,25 +13,35 @@ from medvqa.figures import Figure
 from medvqa.metrics import Tabled
 from medvqa.statistics import UnitTable
 
-ERROR = 0.05
-"""Familywise error: chance that any two equal runs of a comparison are shown to differ."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One run: its value with its own 95 % interval (`figure`), its rank and its possible ranks.
+    """One run: its value with its own 95 % interval (`figure`), its rank, and the other runs by name.
 
-    `rank` counts from 1; equal values share one. `best`: one more than the number of runs shown to be better. `worst`:
-    the number of runs less those shown to be worse (adjusted p at most 5 %). `differs`: the value of the one setting in
-    which the run differs from the first run of the comparison, "" without one.
+    `rank` counts from 1; equal values share one. `better_than` and `worse_than`: the runs from which it is shown to
+    differ (adjusted p at most 5 %); `alike`: those shown to differ by less than the margin, which may be among the
+    former; `open`: all others. Each is in the order of the ranking. `differs`: the value of the one setting in which
+    the run differs from the first run of the comparison, "" without one.
     """
 
     name: str
     figure: Figure
     rank: int
-    best: int
-    worst: int
     differs: str = ""
+    better_than: tuple[str, ...] = ()
+    worse_than: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> int:
+        """The best rank that is possible: one more than the number of runs shown to be better."""
+        return 1 + len(self.worse_than)
+
+    @property
+    def worst(self) -> int:
+        """The worst rank that is possible: the number of runs less those shown to be worse."""
+        return len({*self.better_than, *self.worse_than, *self.alike, *self.open}) + 1 - len(self.better_than)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,7 @@ class Ranking:
     `asked`: number of items in at least one run, `items` in all runs, `scored` of those with a score in all; the
     measure is over these. `costliest`: a run that costs many of the items, None without one. `pairs`: the difference of
     every two runs, a later run against an earlier one; p is adjusted over the family of the whole comparison.
+    `equivalent`: the margin within which runs are alike, a fraction; None if that is not tested.
     """
 
     benchmark: str
@@ -70,6 +81,7 @@ class Ranking:
     rows: tuple[Ranked, ...]
     pairs: tuple[RankedPair, ...]
     costliest: Costliest | None = None
+    equivalent: float | None = None
 
     @property
     def adjusted(self) -> Mapping[tuple[str, str], float | None]:
@@ -82,10 +94,12 @@ def rank(
     names: Sequence[str],
     differs: Sequence[str],
     compared: Mapping[Pair, Sequence[Compared]],
+    equivalent: float | None = None,
 ) -> list[Ranking]:
     """Rank the runs of a part by each headline measure that is a percentage.
 
-    `names` and `differs` of all runs, by place. `compared`: the measures of every two runs.
+    `names` and `differs` of all runs, by place. `compared`: the measures of every two runs, tested to be alike within
+    `equivalent` (a fraction) if it is given.
     """
     about = part.benchmark.name, part.technique
     costliest = _costliest(part, names)
@@ -103,27 +117,20 @@ def rank(
             for i, baseline in enumerate(part.places)
             for new in part.places[i + 1 :]
         }
-        better, worse = dict.fromkeys(part.places, 0), dict.fromkeys(part.places, 0)
-        for (new, baseline), measure in pairs.items():
-            difference = measure.comparison.difference
-            if measure.adjusted is not None and difference is not None and measure.adjusted <= ERROR:
-                above, below = (new, baseline) if difference > 0 else (baseline, new)
-                better[below] += 1
-                worse[above] += 1
         figures = [value_over_all(run) for run in tabled]
         sign = 1 if metric.better == "higher" else -1
-        keys = [float("-inf") if figure.value is None else sign * figure.value for figure in figures]
-        rows = [
-            Ranked(
-                names[place],
-                figure,
-                1 + sum(other > key for other in keys),
-                1 + better[place],
-                len(keys) - worse[place],
-                differs[place],
+        keys = {
+            place: float("-inf") if figure.value is None else sign * figure.value
+            for place, figure in zip(part.places, figures, strict=True)
+        }
+        order = sorted(part.places, key=lambda place: (-keys[place], names[place]))
+        rows = {
+            place: _ranked(
+                Ranked(names[place], figure, 1 + sum(other > keys[place] for other in keys.values()), differs[place]),
+                {names[other]: _seen_from(place, other, pairs) for other in order if other != place},
             )
-            for place, figure, key in zip(part.places, figures, keys, strict=True)
-        ]
+            for place, figure in zip(part.places, figures, strict=True)
+        }
         rankings.append(
             Ranking(
                 *about,
@@ -132,12 +139,31 @@ def rank(
                 part.asked,
                 part.items,
                 part.scored,
-                tuple(sorted(rows, key=lambda row: (row.rank, row.name))),
+                tuple(rows[place] for place in order),
                 tuple(RankedPair(names[new], names[baseline], own) for (new, baseline), own in pairs.items()),
                 costliest,
+                equivalent,
             )
         )
     return rankings
+
+
+def _seen_from(place: int, other: int, pairs: Mapping[Pair, Compared]) -> tuple[float, bool]:
+    """How much better a run is shown to be than another, 0 if no difference is shown; and whether they are alike."""
+    measure = pairs[max(place, other), min(place, other)]
+    gain = (measure.comparison.difference or 0.0) if measure.differs else 0.0
+    return (gain if place > other else -gain), measure.alike
+
+
+def _ranked(row: Ranked, others: Mapping[str, tuple[float, bool]]) -> Ranked:
+    """The row with the other runs, by name in the order of the ranking, as `_seen_from` it."""
+    return replace(
+        row,
+        better_than=tuple(name for name, (gain, _) in others.items() if gain > 0),
+        worse_than=tuple(name for name, (gain, _) in others.items() if gain < 0),
+        alike=tuple(name for name, (_, alike) in others.items() if alike),
+        open=tuple(name for name, (gain, alike) in others.items() if not gain and not alike),
+    )
 
 
 COSTLY = 0.1

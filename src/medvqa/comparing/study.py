@@ -17,7 +17,7 @@ from medvqa.comparing.ranking import Ranking
 from medvqa.comparing.robustness import Robustness, robustness
 from medvqa.comparing.scales import Scale, SlicedRuns
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark
+from medvqa.items import Benchmark, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class Study:
     `against`: each model against the readers of each run of people. Such two runs are in none of the others.
 
     `robustness`: each clean run with the runs that differ from it in the perturbation or the image alone.
+
+    `equivalent`: the margin within which runs are alike, a fraction; None if that is not tested.
     """
 
     sides: tuple[Side, ...]
@@ -61,6 +63,7 @@ class Study:
     apart: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     against: tuple[AgainstReaders, ...] = ()
     robustness: tuple[Robustness, ...] = ()
+    equivalent: float | None = None
 
     @property
     def comparable(self) -> bool:
@@ -113,18 +116,21 @@ def study(
     rank_two: bool = False,
     units: bool = True,
     robust: bool = True,
+    equivalent: float | None = None,
     level: float = LEVEL,
     icc: float = statistics.FLIP_ICC,
 ) -> Study:
-    """Compare runs with different names (UsageError for an unknown benchmark).
+    """Compare runs with different names (UsageError for an unknown benchmark, and for `equivalent` out of range).
 
     `pairs`: the runs to compare, as places of the new run and its baseline; None: as `partners` finds them. `anyway`:
     compare, and rank, runs that are not comparable too. `bootstrap` adds the seeded cluster bootstrap of headline
     measures. `flips`: list the results of the units that changed. `rank_two`: rank two runs too. `units`: tell the
     values of each unit and slice, and the aligned results; else they are left out. `robust`: add `Study.robustness`.
+    `equivalent`: test whether headline measures differ by less than so many points, more than 0 and less than 100.
     `level`: of either bound of a difference. `icc`: the declared correlation of changes within groups. A model and
     people are compared by `against_readers`, never as two runs.
     """
+    margin = None if equivalent is None else _margin(equivalent)
     contrasts = _Contrasts(sides)
     human = {place for place, side in enumerate(sides) if side.run.readers is not None}
     models = [place for place in range(len(sides)) if place not in human]
@@ -144,9 +150,10 @@ def study(
     # Of two runs, tags and pairs come from the new one.
     order = (1, 0) if len(sides) == 2 else None
     alignment = Alignment(_under_one_technique(contrasts, sides, compared), order)
-    found = _compare(alignment, board, compared, benchmarks, level=level, icc=icc, bootstrap=bootstrap)
+    found = _compare(alignment, board, compared, benchmarks, level=level, icc=icc, bootstrap=bootstrap, margin=margin)
     versus = tuple(
-        _versus(alignment, sides, pair, contrasts.of(*pair), found, level=level, flips=flips) for pair in shown
+        _versus(alignment, sides, pair, contrasts.of(*pair), found, level=level, flips=flips, margin=margin)
+        for pair in shown
     )
     several = len(sides) > 2 or rank_two
     names = [side.name for side in sides]
@@ -162,7 +169,7 @@ def study(
         aligned,
         board,
         versus,
-        tuple(each for part in ranked for each in ranking.rank(part, names, differs, found.measures)),
+        tuple(each for part in ranked for each in ranking.rank(part, names, differs, found.measures, margin)),
         tuple(scales.scales(found.board, found.apart, len(sides), board)) if units else (),
         tuple(each for part in found.board for each in scales.sliced(part)) if several and units else (),
         found.tests,
@@ -171,6 +178,7 @@ def study(
             against(*(sides[place] for place in sorted(pair, key=human.__contains__)), anyway=anyway) for pair in mixed
         ),
         robustness(sides, benchmarks) if robust else (),
+        margin,
     )
 
 
@@ -182,6 +190,7 @@ def compare(
     level: float = LEVEL,
     icc: float = statistics.FLIP_ICC,
     bootstrap: bool = False,
+    equivalent: float | None = None,
 ) -> Paired:
     """Return the study of two runs, whether they are comparable or not; arguments as for `study`.
 
@@ -191,8 +200,17 @@ def compare(
     """
     sides, pairs = (baseline, new), [(1, 0)]
     as_asked = {"bootstrap": bootstrap, "units": False, "robust": False}
-    found = study(sides, benchmarks, pairs=pairs, anyway=True, **as_asked, level=level, icc=icc)
+    found = study(sides, benchmarks, pairs=pairs, anyway=True, **as_asked, equivalent=equivalent, level=level, icc=icc)
     return found.versus[0].paired
+
+
+def _margin(points: float) -> float:
+    """The margin of equivalence as a fraction (UsageError)."""
+    if not 0 < points < 100:
+        raise UsageError(
+            f"equivalent={points:g}: the difference that does not matter, in points: more than 0, below 100"
+        )
+    return points / 100
 
 
 def partners(contrasts: _Contrasts, places: Sequence[int]) -> list[Pair]:
@@ -273,6 +291,7 @@ def _compare(
     level: float,
     icc: float,
     bootstrap: bool,
+    margin: float | None,
 ) -> _PairsCompared:
     """Compare the pairs that are shown by all measures, and all others of the board by headline measures."""
     board_parts = alignment.parts(board, benchmarks) if len(board) > 1 else []
@@ -292,10 +311,13 @@ def _compare(
         found = paired.compare_pairs(part, own, level, icc, bootstrap=bootstrap)
         beside = [pair for pair in others if set(pair) <= set(part.places)] if part in board_parts else []
         found |= paired.compare_pairs(part, beside, level, icc, slices=False)
+        if margin is not None:
+            found = paired.equivalences(part, found, margin, icc)
         for pair, compared in found.items():
             (measures if pair in measures else others)[pair].extend(compared)
     adjusted = dict(zip(measures, paired.slice_families(list(measures.values())), strict=True)) | others
     adjusted = dict(zip(adjusted, paired.one_family(list(adjusted.values())), strict=True))
+    adjusted = dict(zip(adjusted, paired.equivalence_families(list(adjusted.values())), strict=True))
     tests = sum(paired.in_family(measure) for own in adjusted.values() for measure in own)
     return _PairsCompared(board_parts, apart, parts, adjusted, tests)
 
@@ -309,6 +331,7 @@ def _versus(
     *,
     level: float,
     flips: bool,
+    margin: float | None,
 ) -> Versus:
     new, baseline = pair
     parts = found.parts.get(pair, ())
@@ -326,6 +349,7 @@ def _versus(
             level,
             contrast.difference,
             tuple(each for part in parts for each in paired.compared_confidences(part, *about)),
+            margin,
         ),
         refusals,
         tuple(differing.notes(sides[new], sides[baseline])),

@@ -108,6 +108,7 @@ def compare(
     benchmark: str | Iterable[str] = (),
     anyway: bool = False,
     bootstrap: bool = False,
+    equivalent: float | None = None,
     benchmarks: Iterable[Benchmark] = (),
     metrics: Iterable[Metric] = (),
     plugins: Extras = (),
@@ -116,7 +117,9 @@ def compare(
 
     The first run is the baseline, as for `medvqa compare`. Each is a run folder, a file of `medvqa baseline`, or a
     loaded run. `benchmark` compares only the benchmarks of these names. `bootstrap` adds the cluster bootstrap of
-    headline measures. `benchmarks`, `metrics` and `plugins` are as for `medvqa.load`; loaded runs bring their own.
+    headline measures. `equivalent` tests whether these differ by less than so many points, with a 90 % interval and a
+    verdict: alike, different or open. `benchmarks`, `metrics` and `plugins` are as for `medvqa.load`; loaded runs
+    bring their own.
 
     Runs that differ in one setting of a run, such as the ablation, are compared, and `differs` names it. Raises
     UsageError, which names each difference, if they differ in two settings, or in data, judge or extraction. With
@@ -140,7 +143,7 @@ def compare(
             + "\n  ".join(refusals)
             + "\nanyway=True compares them nevertheless, benchmark='NAME' one benchmark alone"
         )
-    paired = comparing.compare(new_side, baseline_side, registry.benchmarks, bootstrap=bootstrap)
+    paired = comparing.compare(new_side, baseline_side, registry.benchmarks, bootstrap=bootstrap, equivalent=equivalent)
     if not paired.parts:
         raise UsageError(f"{new_side.name} and {baseline_side.name} have no benchmark and technique in common")
     return ComparedRuns(paired, registry, refusals, tuple(comparing.notes(new_side, baseline_side)))

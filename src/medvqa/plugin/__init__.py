@@ -192,8 +192,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     result = yield
     state.left_out = collection.leave_out(state.plan, config, items)
     state.empty_shard = collection.reduce(state.plan, config, items)
-    if state.asker.process.sources.places:
-        collection.order(items, state.asker.process.session)
+    early = state.plan.options.stop is not None
+    if early or state.asker.process.sources.places:
+        collection.order(items, state.asker.process, drawn=early)
     if is_worker(config):
         if ask(items):
             refusal = refusal or state.refusal(config)

@@ -15,6 +15,7 @@ from medvqa.plugin.process_state import state_of
 from medvqa.session import selecting
 from medvqa.session.checks import check_images
 from medvqa.session.delivery import LeftOut
+from medvqa.session.opening import Process
 from medvqa.session.plan import Plan
 from medvqa.tags import lexicon
 
@@ -151,10 +152,18 @@ def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> Le
     return left_out
 
 
-def order(nodes: list[pytest.Item], session: str) -> None:
-    """Ask in another order than other runs that share a place; tests of another kind stay where they are."""
-    places = [place for place, node in enumerate(nodes) if item_of(node) is not None]
-    moved = selecting.in_own_order([nodes[place] for place in places], session)
+def order(nodes: list[pytest.Item], process: Process, *, drawn: bool) -> None:
+    """Ask in the `drawn` order of --stop=early, or else in another order than other runs that share a place.
+
+    Tests of another kind stay where they are.
+    """
+    items = [item_of(node) for node in nodes]
+    places = [place for place, item in enumerate(items) if item is not None]
+    asking = [nodes[place] for place in places]
+    if drawn:
+        moved = selecting.in_drawn_order(asking, [item for item in items if item is not None], process.folder.name)
+    else:
+        moved = selecting.in_own_order(asking, process.session)
     for place, node in zip(places, moved, strict=True):
         nodes[place] = node
 

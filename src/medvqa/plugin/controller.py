@@ -321,6 +321,7 @@ class Controller:
         if process.ENDING in self._config.stash:
             # Other plugins may take long for their summaries.
             self._config.stash[process.ENDING].last_words = f"to go on: {printing.line(self._command())}"
+        stopped_early = end.failed_early and not self._config.stash[process.ENDING].heard
         if not end.asked:
             failed = end.problem is not None and options.read(self._config).typed
             if session.exitstatus == pytest.ExitCode.OK and failed:
@@ -328,7 +329,7 @@ class Controller:
         elif session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             # An empty shard is recorded, and no mistake.
             session.exitstatus = end.exit_code
-        elif session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        elif session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or stopped_early:
             session.exitstatus = 1 if session.testsfailed > self._failures else end.exit_code
         elif session.exitstatus == pytest.ExitCode.INTERRUPTED and self._has_no_model(session):
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
@@ -412,7 +413,8 @@ class Controller:
     def _command(self) -> str:
         """Return the command that continues this run."""
         typed = [str(argument) for argument in self._config.invocation_params.args]
-        kept = [argument for argument in typed if argument not in ("--fresh", "--medvqa-fresh")]
+        once = ("fresh", "stop=early")
+        kept = [word for word in typed if word not in [f"--{dash}{each}" for dash in ("", "medvqa-") for each in once]]
         read = options.read(self._config)
         if read.shard is not None and read.shard_source:
             from medvqa.session.sharding import without_auto

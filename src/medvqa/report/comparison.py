@@ -104,7 +104,7 @@ def of_study(study: Study, benchmarks: Mapping[str, Benchmark], shown: Shown | N
     pairs = [*against_readers(study), *([*pairs, *changed] if len(study.sides) == 2 else [*changed, *pairs])]
     if not study.rankings:
         return pairs
-    return [Section("Ranking", (), tuple(ranked(ranking, tests) for ranking in study.rankings)), *pairs]
+    return [Section("Ranking", (of_others(study.equivalent, tests),), tuple(map(ranked, study.rankings))), *pairs]
 
 
 def robust(found: Sequence[Robustness]) -> list[Section]:
@@ -174,12 +174,14 @@ def sections(
     head = [f"not comparable: {line}" for line in refusals] + list(notes)
     if paired.unchanged:
         head.append(UNCHANGED)
+    if paired.equivalent is not None and paired.parts:
+        head.append(tested_alike(paired.equivalent, tests))
     all_sections = [Section(title(paired), tuple(head), ())]
     for part in paired.parts:
         flips = [flip for flip in paired.flips if (flip.benchmark, flip.technique) == (part.benchmark, part.technique)]
         benchmark = under_protocols(benchmarks[part.benchmark], (paired.new, paired.baseline), part.technique)
         named = benchmark.public or shown.names
-        notes = warnings(part, paired, named=named)
+        notes = [*warnings(part, paired, named=named), *untested(paired, part)]
         tables = [headline(measures_in(paired, part), paired.difference, tests), *of_confidences(paired, part)]
         for each in slices(paired, part, benchmark, shown.measures or benchmark.headline[:1], tests):
             kept = each.rows if shown.slices is None else each.rows[: shown.slices]
@@ -289,9 +291,26 @@ def warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
     return lines
 
 
+def untested(paired: Paired, part: PairedPart) -> list[str]:
+    """A line about the headline measures of a part that cannot be tested against a margin in points."""
+    names = [
+        row.metric
+        for row in measures_in(paired, part)
+        if paired.equivalent is not None and row.headline and not row.slice and row.equivalence is None
+    ]
+    return [f"not tested to be alike, as a margin in points needs percentages: {', '.join(names)}"] if names else []
+
+
 def family(tests: int) -> str:
     """Name the p-values that are adjusted together; `tests` as for `sections`."""
     return f"all {tests} tests of headline measures and pairs of runs" if tests else "all headline measures"
+
+
+def tested_alike(margin: float, tests: int) -> str:
+    """Say by which tests runs are alike; `tests` as for `sections`."""
+    pairs = ", p by Holm over the pairs of runs" if tests else ""
+    within = f"between -{100 * margin:g} and +{100 * margin:g} points"
+    return f"alike: the difference is shown to lie {within}, as its 90 % interval does (two tests of 5 %{pairs})"
 
 
 def headline(compared: Sequence[Compared], difference: Difference | None = None, tests: int = 0) -> Table:
@@ -322,6 +341,7 @@ def tabled(
     """
     whole = not any(row.slice for row in rows)
     exact = whole and any(row.comparison.mcnemar is not None for row in rows)
+    margin = margin_of(rows)
     resampled = whole and any(row.resampled for row in rows)
     kind: Kind = "figure" if all(row.percent for row in rows) else "stated"
     before, after = values(difference)
@@ -332,7 +352,9 @@ def tabled(
             Column(after, kind, "new"),
             Column("difference", "figure"),
         ),
-        *(replace(INTERVAL, name="difference"), *numbers("better", "worse"), UNITS),
+        *(replace(INTERVAL, name="difference"),),
+        *((*numbers("90 % interval"), *texts(f"within {points(margin)}")) if margin is not None else ()),
+        *(*numbers("better", "worse"), UNITS),
         *(*numbers("groups"), Column("adjusted p", "chance")),
         *((*numbers("flipped groups"), Column("detectable", "figure")) if whole else ()),
         *([Column("McNemar p", "chance")] if exact else ()),
@@ -347,13 +369,38 @@ def tabled(
         more += (
             [between(*row.resampled, percent=row.percent, sign=True) if row.resampled else DASH] if resampled else []
         )
-        return (label(row), before, after, change, change, *counts, *more)
+        alike = [narrow_interval(row), verdict(row)] if margin is not None else []
+        return (label(row), before, after, change, change, *alike, *counts, *more)
 
     return Table(title, columns, tuple(map(cells, rows)), about=tuple(map(about, rows)) if about is not None else ())
 
 
-SURE = 0.05
-"""A difference is shown if its adjusted p-value is at most this."""
+def margin_of(rows: Iterable[Compared]) -> float | None:
+    """The margin that measures are tested against, a fraction; None if they are not."""
+    return next((row.equivalence.margin for row in rows if row.equivalence is not None), None)
+
+
+def points(margin: float) -> str:
+    """A margin in points, with the word."""
+    return "1 point" if margin == 0.01 else f"{100 * margin:g} points"
+
+
+def narrow_interval(row: Compared) -> str:
+    """The 90 % interval of a difference, with which it is tested against the margin; "" if counts are shown."""
+    test = row.equivalence
+    if test is None or row.figures[0].few:
+        return ""
+    return between(test.low, test.high, sign=True) or DASH
+
+
+def verdict(row: Compared) -> str:
+    """Say whether two runs are shown to be alike or different by a measure; "" if that is not tested."""
+    if row.equivalence is None:
+        return ""
+    differs = bool(identified(row, {})[2].tone)
+    if row.alike:
+        return f"differs, by less than {points(row.equivalence.margin)}" if differs else "alike"
+    return "different" if differs else "open"
 
 
 def identified(row: Compared, of: Mapping[str, str]) -> tuple[Figure, Figure, Figure]:
@@ -364,7 +411,7 @@ def identified(row: Compared, of: Mapping[str, str]) -> tuple[Figure, Figure, Fi
     before, after, change = row.figures
     named = {**measure_of(row.benchmark, row.technique, row.metric, row.slice), **of}
     better = row.comparison.difference
-    sure = bool(better) and not before.few and row.adjusted is not None and row.adjusted <= SURE
+    sure = row.differs and not before.few
     return (
         replace(before, of={**named, "field": "baseline"}),
         replace(after, of={**named, "field": "new"}),
@@ -430,29 +477,57 @@ def _in_all(items: int, scored: int) -> str:
     return f"{scored:,} of {counted(items, 'items')} that all runs have scored"
 
 
-def possible(row: Ranked) -> str:
-    """The possible ranks of a run."""
-    return f"{row.best}" if row.best == row.worst else f"{row.best} to {row.worst}"
+def others(ranking: Ranking, row: Ranked) -> dict[str, str]:
+    """The other runs of a ranking, seen from one run, by the headings of columns: their ranks, such as "3, 5 to 9".
+
+    A rank stands for all runs of that rank. If only some of them are meant, these are named.
+    """
+    columns = {"better than": row.better_than, "worse than": row.worse_than}
+    if ranking.equivalent is not None:
+        columns["alike"] = row.alike
+    return {heading: _by_rank(ranking, names) for heading, names in {**columns, "open": row.open}.items()}
 
 
-def ranked(ranking: Ranking, tests: int) -> Table:
-    """Several runs by one measure, the best first; `tests` as for `sections`."""
+def _by_rank(ranking: Ranking, names: Sequence[str]) -> str:
+    """Some runs of a ranking by their ranks; "none" without one."""
+    of_rank = dict[int, list[str]]()
+    for row in ranking.rows:
+        of_rank.setdefault(row.rank, []).append(row.name)
+    spans, apart, within = list[list[int]](), list[str](), False
+    for rank, own in of_rank.items():
+        meant = [name for name in own if name in names]
+        if len(meant) < len(own):
+            apart += meant
+        elif within:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+        within = len(meant) == len(own)
+    texts = [f"{first}" if first == last else f"{first} to {last}" for first, last in spans]
+    return ", ".join([*texts, *([printing.some(apart, SOME)] if apart else [])]) or "none"
+
+
+def of_others(margin: float | None, tests: int) -> str:
+    """Say what the columns of `others` hold, and by which tests; `tests` as for `sections`."""
+    said = f"better than, worse than: ranks of runs from which it is shown to differ, 5 % by Holm over {family(tests)}"
+    if margin is None:
+        return f"{said}; open: no difference is shown, which does not show that runs are alike"
+    return f"{said}; {tested_alike(margin, tests)}; open: neither is shown"
+
+
+def ranked(ranking: Ranking) -> Table:
+    """Several runs by one measure, the best first."""
     differ = any(row.differs for row in ranking.rows)
+    seen = [others(ranking, row) for row in ranking.rows]
     rows = [
-        (
-            *(row.rank, row.name, *([row.differs] if differ else []), row.figure, row.figure),
-            possible(row),
-        )
-        for row in ranking.rows
+        (*(row.rank, row.name, *([row.differs] if differ else []), row.figure, row.figure), *own.values())
+        for row, own in zip(ranking.rows, seen, strict=True)
     ]
     less = ", less is better" if ranking.better == "lower" else ""
-    title = (
-        f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}{less} ({of_all(ranking)}; possible ranks, given "
-        f"the intervals of differences: 5 % by Holm over {family(tests)})"
-    )
+    title = f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}{less} ({of_all(ranking)})"
     columns = (
         *(*numbers("rank"), *texts("run", *(["differs in"] if differ else []))),
-        *(Column("%", "figure"), INTERVAL, *numbers("possible ranks")),
+        *(Column("%", "figure"), INTERVAL, *texts(*dict.fromkeys(name for own in seen for name in own))),
     )
     return Table(title, columns, tuple(rows))
 
@@ -568,7 +643,9 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
                 "scored": ranking.scored,
                 "runs": [_ranked_as_json(row) for row in ranking.rows],
                 "pairs": [
-                    {"runs": [pair.baseline, pair.new], "adjusted": pair.compared.adjusted} for pair in ranking.pairs
+                    {"runs": [pair.baseline, pair.new], "adjusted": pair.compared.adjusted}
+                    | ({} if ranking.equivalent is None else {"equivalence": equivalence_of(pair.compared)})
+                    for pair in ranking.pairs
                 ],
                 **({} if ranking.costliest is None else {"costliest": ranking.costliest}),
             }
@@ -591,10 +668,15 @@ def _part_as_json(part: PairedPart, *, several: bool) -> dict[str, Any]:
     return {own.name: getattr(part, own.name) for own in fields(part) if own.name not in left_out}
 
 
+OTHERS = ("better_than", "worse_than", "alike", "open")
+"""The other runs of a ranking, seen from one run, by their names in files."""
+
+
 def _ranked_as_json(row: Ranked) -> dict[str, Any]:
     figure = {"value": row.figure.value, "low": row.figure.low, "high": row.figure.high}
     ranks = {"rank": row.rank, "best": row.best, "worst": row.worst}
-    return {"name": row.name, **figure, **ranks, **({"differs": row.differs} if row.differs else {})}
+    others = {name: getattr(row, name) for name in OTHERS}
+    return {"name": row.name, **figure, **ranks, **others, **({"differs": row.differs} if row.differs else {})}
 
 
 def _trend_as_json(found: Trend) -> dict[str, Any]:
@@ -616,17 +698,32 @@ NUMBERS = (
 """The numbers of a measure of two runs in files."""
 
 
-def in_full(compared: Iterable[Compared]) -> Table:
-    """Return each measure and slice with all its numbers, for files and data frames."""
+EQUIVALENCE = ("margin", "low_90", "high_90", "p_alike", "adjusted_alike", "verdict")
+"""The test of being alike in files."""
+
+
+def equivalence_of(row: Compared) -> dict[str, Any]:
+    """Return the test of being alike by its names in files; None if there is none."""
+    test = row.equivalence
+    if test is None:
+        return dict.fromkeys(EQUIVALENCE)
+    values = (test.margin, test.low, test.high, test.p, test.adjusted, verdict(row))
+    return dict(zip(EQUIVALENCE, values, strict=True))
+
+
+def in_full(compared: Iterable[Compared], *, alike: bool = False) -> Table:
+    """Return each measure and slice with all its numbers, for files and data frames; `alike`: with `EQUIVALENCE`."""
     names = ("benchmark", "technique", "measure", "better", "headline", "dimension", "slice", *NUMBERS)
     rows = (
         (
             *(row.benchmark, row.technique, row.metric, row.better, row.headline),
             *(*next(iter(row.slice.items()), ("", "")), *numbers_of(row).values(), *(row.resampled or (None, None))),
+            *(equivalence_of(row).values() if alike else ()),
         )
         for row in compared
     )
-    return Table("", texts(*names, "bootstrap_low", "bootstrap_high"), tuple(rows), audience="file")
+    columns = texts(*names, "bootstrap_low", "bootstrap_high", *(EQUIVALENCE if alike else ()))
+    return Table("", columns, tuple(rows), audience="file")
 
 
 def numbers_of(compared: Compared) -> dict[str, Any]:
@@ -646,6 +743,7 @@ def _as_json(compared: Compared) -> dict[str, Any]:
         "slice": dict(compared.slice),
         **numbers_of(compared),
         "bootstrap": compared.resampled,
+        **({} if compared.equivalence is None else {"equivalence": equivalence_of(compared)}),
     }
 
 
@@ -678,7 +776,8 @@ def as_csv(compared: Sequence[Paired]) -> str:
     If runs differ in one setting, the last columns name it, its values and its effect.
     """
     differ = any(paired.difference for paired in compared)
-    full = in_full(row for paired in compared for row in paired.tables)
+    every = [row for paired in compared for row in paired.tables]
+    full = in_full(every, alike=margin_of(every) is not None)
     place = full.names.index("headline")
     runs = [
         (paired.new.name, paired.baseline.name, _settings(paired.difference))
@@ -695,13 +794,15 @@ def as_csv(compared: Sequence[Paired]) -> str:
 
 
 def ranking_csv(rankings: Sequence[Ranking]) -> str:
-    """A row per run and ranking; fractions."""
+    """A row per run and ranking; fractions, and numbers of other runs."""
     differ = any(row.differs for ranking in rankings for row in ranking.rows)
-    columns = ("benchmark", "technique", "measure", "better", "place", "run", "value", "low", "high", "best", "worst")
+    own = ("benchmark", "technique", "measure", "better", "place", "run", "value", "low", "high", "best", "worst")
+    columns = (*own, *OTHERS)
     rows = [
         (
             *(ranking.benchmark, ranking.technique, ranking.metric, ranking.better),
             *(row.rank, row.name, row.figure.value, row.figure.low, row.figure.high, row.best, row.worst),
+            *(len(getattr(row, name)) for name in OTHERS),
             *([row.differs] if differ else []),
         )
         for ranking in rankings

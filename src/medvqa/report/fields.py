@@ -140,6 +140,12 @@ DIFFERENCE: Fields = {
     "method": Field("string", "formula of the bounds"),
     "bootstrap_low": Field("float64", "lower end of the bootstrap's interval, with bootstrap=True"),
     "bootstrap_high": Field("float64", "upper end of the bootstrap's interval, with bootstrap=True"),
+    "margin": Field("float64", "the difference below which runs are alike, with equivalent=POINTS"),
+    "low_90": Field("float64", "lower end of the two-sided 90 % interval, with equivalent=POINTS"),
+    "high_90": Field("float64", "upper end of the two-sided 90 % interval, with equivalent=POINTS"),
+    "p_alike": Field("float64", "p-value of a difference as large as the margin, with equivalent=POINTS"),
+    "adjusted_alike": Field("float64", "that p-value after Holm's correction over the pairs of runs"),
+    "verdict": Field("string", "alike, different, open, or differs by less than the margin, with equivalent=POINTS"),
 }
 FLIP: Fields = {
     **_MEASURE,

@@ -22,16 +22,17 @@ ORDER = ("FAIL", "INCONCLUSIVE", "PASS", "NOT GATED")
 def headline(decided: Decided, *, exits: bool = True) -> str:
     """The verdict in a line: baselines, the compared part if not all, and, if `exits`, the exit code.
 
-    If compared units share groups, it names the declared correlation of their flips.
+    If compared units share groups, and the run was not stopped early, it names the declared correlation of their flips.
     """
     verdict = decided.verdict
     against = f" against {', '.join(baseline.name for baseline in verdict.baselines)}" if verdict.baselines else ""
     on = f" on {', '.join(verdict.shared)}" if verdict.shared else ""
     grouped = any(entry.units and entry.groups and entry.groups < entry.units for entry in verdict.entries)
-    declared = f", flip_icc {verdict.flip_icc:g}" if grouped and verdict.flip_icc is not None else ""
+    says = grouped and verdict.flip_icc is not None and not verdict.early
+    declared = f", flip_icc {verdict.flip_icc:g}" if says else ""
     code = verdict.exit_code
     exit_code = f" (exit code {code})" if code and exits else ""
-    return f"{verdict.outcome or 'no verdict'}{against}{on}{declared}{exit_code}"
+    return f"{verdict.named}{against}{on}{declared}{exit_code}"
 
 
 def remarks(decided: Decided) -> list[str]:

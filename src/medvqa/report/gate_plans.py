@@ -11,6 +11,7 @@ from medvqa.comparing.gating.planning import Guarded, Planned, Prospect
 from medvqa.figures import Column, Table, freedom, number, numbers, terminal
 from medvqa.statistics import Simulated
 
+MEASURED = "ranges with a correlation: the first figure is at the upper end of its interval, the second at its estimate"
 SHOWN = 8
 """Slices that a line names."""
 
@@ -42,8 +43,11 @@ def tried(rules: Sequence[Tried]) -> str:
     return "\n".join([terminal(Table("", columns, tuple(rows))), *lines])
 
 
-def planned(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
-    """Return the plan as tables: rules with a margin, the chance levels of their baselines, and guards."""
+def planned(prospects: Sequence[Prospect], guards: Sequence[Guarded], between: str = "") -> str:
+    """Return the plan as tables: rules with a margin, the chance levels of their baselines, and guards.
+
+    `between`: the names of the runs whose flips tell design effects.
+    """
     margins = {prospect.planned.margin for prospect in prospects}
     same = len(margins) == 1
     loss = f"{100 * (next(iter(margins)) or 0):g}" if same else "it"
@@ -83,14 +87,31 @@ def planned(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
         names = (Column("guarded slice"), *numbers(*designed, "shows a true loss of, in 80 % of runs"))
         blocks.append(terminal(Table("", names, shown)))
     plans = [*(row.planned for row in prospects), *(row.planned for row in guards)]
-    if any(planned.design.together > 1 for planned in plans):
+    if between:
+        lines = [_flips(row.planned, between) for row in prospects if row.planned.flips is not None]
+        blocks.append("\n".join([*lines, MEASURED]) + "\n")
+    if any(planned.design.together > 1 and planned.deffs[0] == planned.design.together for planned in plans):
+        elsewhere = "other ranges" if between else "ranges"
         blocks.append(
-            "ranges: the first figure is for groups whose units flip together, the second for independent units\n"
+            f"{elsewhere}: the first figure is for groups whose units flip together, the second for independent units\n"
         )
     runs = [end for row in prospects for ends in (row.unchanged, row.at_margin) for end in ends or ()]
     if runs:
         blocks.append(_errors(runs))
     return "\n".join(blocks).removesuffix("\n")
+
+
+def _flips(planned: Planned, between: str) -> str:
+    """Say the design effect of a rule, and the flips that tell it."""
+    found, unit = planned.flips, planned.design.unit
+    if found is None or found.icc is None or found.low is None or found.high is None:
+        return f"{planned.name}: the flips between {between} tell no correlation within groups: none, or no groups"
+    most, deff = (f"{value:.2g}" for value in planned.deffs)
+    return (
+        f"{planned.name}: design effect {deff}, at most {most}, from the flips between {between}: {found.flips:,} of "
+        f"{found.units:,} {unit}s (--discordance={_tenths(found.flips / found.units)}), correlation "
+        f"{found.icc:.2f} in {found.groups:,} groups, 95 % interval {found.low:.2f} to {found.high:.2f}"
+    )
 
 
 def _errors(simulated: Sequence[Simulated]) -> str:

@@ -76,7 +76,7 @@ def rows(reports: Iterable[Report]) -> list[DatedMeasure]:
 
 
 def _row(report: Report, part: Part, measure: Measure) -> DatedMeasure:
-    gate = "" if report.gate is None else report.gate.verdict.outcome or "no verdict"
+    gate = "" if report.gate is None else report.gate.verdict.named
     return DatedMeasure(report, measure, "; ".join(filter(None, (report.selected(part), *report.covered.lines))), gate)
 
 

@@ -173,7 +173,7 @@ def measures(report: Report) -> Rows:
 
 def differences(compared: Iterable[Compared]) -> Rows:
     """Return a row per measure and slice of a comparison; columns as in `fields.DIFFERENCE`."""
-    full = comparison.in_full(compared)
+    full = comparison.in_full(compared, alike=True)
     places = [full.names.index(name) for name in fields.DIFFERENCE]
     return Rows(fields.DIFFERENCE, [[row[place] for place in places] for row in full.rows])
 

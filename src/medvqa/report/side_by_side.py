@@ -12,8 +12,7 @@ from typing import TypeAlias
 
 from medvqa import comparing, items, printing, statistics
 from medvqa.comparing import Compared, Side
-from medvqa.comparing.paired import Pair
-from medvqa.comparing.ranking import ERROR
+from medvqa.comparing.paired import ERROR, Pair
 from medvqa.figures import BOLD, Column, Figure, Table, counted, latex, markdown, titled
 from medvqa.items import Benchmark, Measure, UsageError
 from medvqa.paper_tables import PaperColumn

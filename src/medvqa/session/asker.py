@@ -281,7 +281,8 @@ class Asker:
             self._tally.reused[reply.reused] = self._tally.reused.get(reply.reused, 0) + 1
         self._tally.new_answers += reply.new
         self._confirming.note(query, result, reused=bool(reply.reused))
-        if self.plan.options.max_cost is not None and (stop := self.process.folder / STOP).exists():
+        limited = self.plan.options.max_cost is not None or self.plan.options.stop is not None
+        if limited and (stop := self.process.folder / STOP).exists():
             self.stop = files.read(stop, 2**20).decode("utf-8", "replace")
 
     def _prompt_line(self, item: Item, reply: Reply) -> str:

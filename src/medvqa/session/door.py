@@ -82,7 +82,9 @@ def _asked(run: Run, asker: Asker, selected: selecting.Selected, ending: Ending)
     """Ask the selected questions and write the reports, also if asking fails."""
     stopped, ended = None, False
     queries: Sequence[Query] = selected.queries
-    if asker.process.sources.places:
+    if run.plan.options.stop is not None:
+        queries = selecting.in_drawn_order(queries, [query.item for query in queries], run.folder.name)
+    elif asker.process.sources.places:
         queries = selecting.in_own_order(queries, asker.process.session)
     try:
         if queries:

@@ -61,6 +61,27 @@ def prepare(plan: Plan, folder: Path) -> Gate | None:
     return gate
 
 
+def check_stop(plan: Plan, gate: Gate | None) -> None:
+    """UsageError if --stop cannot be kept: it needs a baseline, and all questions of a run that its options select."""
+    stop, before = plan.options.stop, "--stop=early"
+    if stop is None:
+        return
+    if stop != "early":
+        raise UsageError(f"--stop={stop}: early, or leave --stop out to ask every question")
+    if gate is None or not gate.baselines:
+        raise UsageError(f"{before}: worse than what? Name a run folder or a baseline file: --baseline=RUN")
+    if plan.shard is not None:
+        raise UsageError(f"{before}: a shard (--shard={plan.shard}) has no verdict of its own: leave one of them out")
+    if plan.project.by_outcome:
+        raise UsageError(f"{before}: questions chosen by how they ended before (--lf) are no fair sample: leave it out")
+    if not gating.stopping(gate):
+        raise UsageError(
+            f"{before}: no gated measure is a mean over questions or pairs ("
+            f"{', '.join(dict.fromkeys(target.metric.name for target in gate.targets))}). Leave --stop out, or gate "
+            "another measure: medvqa help comparing"
+        )
+
+
 def _refuse_rules(plan: Plan) -> None:
     """UsageError if rules were typed beside --gate=off."""
     options = plan.options
@@ -71,6 +92,7 @@ def _refuse_rules(plan: Plan) -> None:
         "looks": options.looks,
         "inconclusive": options.inconclusive,
         "require": options.require,
+        "stop": options.stop,
     }
     if typed := [f"--{name}" for name, value in rules.items() if value not in (None, ())]:
         raise UsageError(f"--gate={OFF}: the run has no gate, and {', '.join(typed)} are rules of one; leave one out")

@@ -325,16 +325,16 @@ class Options:
         "change images or questions before the model sees them: gaussian_noise, motion_blur, typos and others, at "
         "level 1 to 5 (default: 3)",
         "NAME[:LEVEL]",
-        page="asking.md",
+        page="robustness.md",
     )
     abstain: bool = _asking(
         'offer the answer "Cannot be determined" with each question, and show coverage and the accuracy of what was '
         "answered",
-        page="asking.md",
+        page="robustness.md",
     )
     confidence: bool = _asking(
         "ask the model to end its reply with the probability that its answer is right, in percent",
-        page="asking.md",
+        page="robustness.md",
     )
     wrong_costs: float | None = _scoring(
         "with --abstain: show effective_reliability, the mean of answers in which a right one counts 1, none 0, and "
@@ -344,7 +344,7 @@ class Options:
         low=0,
         above=True,
         high=10**6,
-        page="scoring.md",
+        page="robustness.md",
     )
     rotate: str | None = _asking(
         "ask each question with its options in N cyclic orders, or in all; it counts as right only if every "
@@ -537,6 +537,12 @@ class Options:
         "required: refuse to run, with exit code 4, if there are no rules of a gate (--baseline or "
         "pyproject.toml); off: run without the rules of pyproject.toml",
         "required|off",
+        page="comparing.md",
+    )
+    stop: str | None = _gate(
+        "early: end the run, with the verdict FAIL, once a loss of more than the margin is shown at any time with an "
+        "error of at most 5 %; questions are asked in a drawn order",
+        "early",
         page="comparing.md",
     )
     data_typed: str

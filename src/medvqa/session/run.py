@@ -17,7 +17,7 @@ from msgspec import structs
 from medvqa import judging, memory, printing, usercode
 from medvqa import report as reports
 from medvqa.comparing import Side, gating
-from medvqa.comparing.gating import Gate, Verdict
+from medvqa.comparing.gating import FAILED, Gate, Verdict, Watch
 from medvqa.configs import ModelConfig
 from medvqa.items import Benchmark, DataError, Item, Measure, MedVQAError, Outcome, QuestionKey, UsageError
 from medvqa.records import configuration, coverage, log, private, run_folder, run_record, suspects
@@ -72,10 +72,13 @@ class End:
 
     @property
     def exit_code(self) -> int:
-        """2 if the run stopped early, 5 if nothing was selected (in any shard), else that of the results.
+        """2 if the run was stopped, 5 if nothing was selected (in any shard), else that of the results.
 
         That is 1 if questions are missing or ended in error, or without a report; else the verdict's, or 0 without one.
+        A run that --stop=early has stopped has failed.
         """
+        if self.failed_early:
+            return FAILED
         if self.stopped is not None:
             return INTERRUPTED
         if self.incomplete or self.problem is not None:
@@ -84,6 +87,11 @@ class End:
         if not (self.questions or self.asked):
             return NOTHING_SELECTED
         return self.verdict.exit_code if self.verdict is not None else 0
+
+    @property
+    def failed_early(self) -> bool:
+        """Whether the gate stopped the run (--stop=early), and no signal came before the reports were drawn."""
+        return self.verdict is not None and self.verdict.early and not self.interrupted and self.problem is None
 
     @property
     def name(self) -> str:
@@ -120,6 +128,8 @@ class Run:
         self._evaluates = False
         self._empty_shard = False
         self._gate: Gate | None = None
+        self._watch: Watch | None = None
+        """With --stop=early, from the first delivery on."""
         self._prepared = False
         self._lock = Lock(self.folder)
         self._holds = False
@@ -211,6 +221,7 @@ class Run:
         if not (self._prepared or self.plan.project.collects_only):
             self._prepared = True
             self._gate = gates.prepare(self.plan, self.folder)
+            gates.check_stop(self.plan, self._gate)
 
     def open(self) -> None:
         """Begin the session; show a line for each server that data will be sent to.
@@ -350,7 +361,7 @@ class Run:
             self._write()
         if delivery.unread:
             self._note_unread(delivery.unread)
-        if (stop := self._over_budget()) is not None:
+        if (stop := self._surely_worse(delivery) or self._over_budget()) is not None:
             self._totals.stopped = self._totals.stopped or stop
         self._show(delivery)
         return stop
@@ -438,6 +449,17 @@ class Run:
 
     def _write(self) -> None:
         run_record.write_run(self.folder, self._record)
+
+    def _surely_worse(self, delivery: Delivery) -> str | None:
+        """With --stop=early, return why the run ends if it is surely worse than a baseline."""
+        if self.plan.options.stop is None or self._gate is None or not self._selected:
+            return None
+        if self._watch is None:
+            names = {target.benchmark.name for target in self._gate.targets} & self.plan.benchmarks.keys()
+            items = [item for name in names for item in self.plan.items(name)]
+            self._watch = Watch(self._gate, self._selected, items, self.folder.name)
+        self._watch.take([run_folder.decode(line.encode()) for line in delivery.lines], self._record)
+        return "--stop=early: the run is surely worse than its baseline" if self._watch.stopped else None
 
     def _over_budget(self) -> str | None:
         limit = self.plan.options.max_cost
@@ -553,7 +575,9 @@ class Run:
         verdict = None
         if self._gate is not None and not self._gated_later:
             side = Side.of(self.folder.name, self._record, stored.results, covered)
-            verdict = gating.settle(self._gate, self.folder, side)
+            # If everything was asked meanwhile, the verdict is that on the whole run.
+            early = () if self._watch is None or covered.complete else self._watch.stopped
+            verdict = gating.settle(self._gate, self.folder, side, early)
         incomplete = not covered.finished or "error" in self._outcomes.values()
         unselected = set(covered.missing) - {self.plan.name_of(key) for key in self._selected}
         return replace(end, verdict=verdict, incomplete=incomplete, unselected=len(unselected)), stored

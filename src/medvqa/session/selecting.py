@@ -73,6 +73,15 @@ def in_own_order(queries: Sequence[_T], session: str) -> list[_T]:
     return [query for block in blocks for query in block]
 
 
+def in_drawn_order(queries: Sequence[_T], items: Sequence[Item], run: str) -> list[_T]:
+    """Return the queries of --stop=early in the order of groups that a run's name draws; `items`: those of each."""
+    from medvqa.comparing import gating
+
+    order = gating.drawn(items, run)
+    keys = [order[item.benchmark, item.id] for item in items]
+    return [queries[place] for place in sorted(range(len(queries)), key=keys.__getitem__)]
+
+
 def check_dimensions(option: str, names: Collection[str], items: Iterable[Item]) -> None:
     """UsageError for a dimension that no item has; `option` is the one that names it."""
     dimensions = {"benchmark", "kind"}.union(*{id(item.tags): item.tags for item in items}.values())

@@ -7,9 +7,11 @@ floors -> `decide` (`Decision`). `readers`: scores of several people, and a mode
 
 from __future__ import annotations
 
+from medvqa.statistics.betting import STAKES, e_values, log_factors
 from medvqa.statistics.bootstrap import REPLICATES, percentile, resampled
 from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
 from medvqa.statistics.components import Components, advice, components
+from medvqa.statistics.equivalence import EQUIVALENCE_LEVEL, Equivalence, equivalence
 from medvqa.statistics.estimating import Estimated, estimate
 from medvqa.statistics.gate import (
     Decision,
@@ -61,7 +63,7 @@ from medvqa.statistics.paired import (
     tango,
 )
 from medvqa.statistics.part import PartDifference, part_difference
-from medvqa.statistics.planning import passable_margin, units_needed
+from medvqa.statistics.planning import FlipCorrelation, flip_correlation, passable_margin, units_needed
 from medvqa.statistics.pooling import LEAST_SLICES, PooledRates, effective_units, pooled
 from medvqa.statistics.prediction_powered import CorrectedMean, LabelledScores, corrected_mean, reliability
 from medvqa.statistics.retained import retained
@@ -70,6 +72,7 @@ from medvqa.statistics.simulation import Simulated, UnitLayout, in_groups, simul
 from medvqa.statistics.spread import Deviations, deviations, equal_means
 
 __all__ = [
+    "EQUIVALENCE_LEVEL",
     "FLIP_ICC",
     "LEAST_GROUPS_OF_SLICE",
     "LEAST_SLICES",
@@ -77,6 +80,7 @@ __all__ = [
     "METHOD_OF_MACROS",
     "METHOD_OF_NUMBERS",
     "REPLICATES",
+    "STAKES",
     "Comparison",
     "Components",
     "CorrectedMean",
@@ -84,8 +88,10 @@ __all__ = [
     "Decision",
     "Design",
     "Deviations",
+    "Equivalence",
     "Estimated",
     "Estimates",
+    "FlipCorrelation",
     "FloorRule",
     "Influences",
     "LabelledScores",
@@ -114,9 +120,12 @@ __all__ = [
     "decide",
     "deviations",
     "difference",
+    "e_values",
     "effective_units",
     "equal_means",
+    "equivalence",
     "estimate",
+    "flip_correlation",
     "floor",
     "gated_slice",
     "holm",
@@ -124,6 +133,7 @@ __all__ = [
     "intervals",
     "largest_icc",
     "level_of",
+    "log_factors",
     "mean_over",
     "own_values",
     "p_below",

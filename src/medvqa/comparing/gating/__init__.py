@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from medvqa.comparing.gating import rules
 from medvqa.comparing.gating.deciding import attempts, changed, decide, decided, settle
+from medvqa.comparing.gating.early import Watch, drawn, stopping
 from medvqa.comparing.gating.preparing import Gate, Target, load, prepare
 from medvqa.comparing.gating.rules import DEFAULT_MARGIN, BenchmarkRule, Floor, Rules, SliceRule, from_json, typed_over
 from medvqa.comparing.gating.rules import above as rules_above
@@ -49,12 +50,14 @@ __all__ = [
     "Target",
     "Tried",
     "Verdict",
+    "Watch",
     "attempts",
     "begin",
     "changed",
     "decide",
     "decided",
     "digest",
+    "drawn",
     "from_json",
     "load",
     "not_current",
@@ -68,6 +71,7 @@ __all__ = [
     "selftest",
     "settle",
     "standing_fail",
+    "stopping",
     "take_back",
     "typed_over",
     "with_history",

@@ -49,15 +49,17 @@ APART = timedelta(hours=24)
 
 
 @memory.no_cycle_search()
-def decide(gate: Gate, new: Side) -> Verdict:
+def decide(gate: Gate, new: Side, early: Sequence[Ruling] = ()) -> Verdict:
     """Return the verdict on a run; its outcome is None if results are missing.
 
     A run is compared with the same questions of a larger baseline. Lost units prevent a PASS, unless the rules require
     only the shared ones. The verdict depends on results, rules and baselines alone, not on how the run was spread.
+
+    `early`: rules that stopped the run. They alone decide: results may be missing, and no other rule is tested.
     """
     level = statistics.level_of(gate.rules.looks)
     notes = [*gate.notes, *_not_gated(gate, new)]
-    blockers = _missing(gate, new.covered)
+    blockers = [] if early else _missing(gate, new.covered)
     if new.run.selected.ranked_by_outcome:
         blockers.append("the run's questions were chosen by how they ended before: type its command without --lf")
     unproven, identity = identities.of_run(new.run, len(new.answers))
@@ -74,7 +76,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
     results = [result for target in gate.targets for result in target.of(new.results)]
     questions = {result.key.question for result in results}
     # An answer that ended in error may be one of several that are combined.
-    failed = [r for target in gate.targets for r in target.of(new.answers) if r.score.outcome == "error"]
+    failed = [r for target in gate.targets for r in target.of(new.answers) if r.score.outcome == "error" and not early]
     blockers += [_line(gate, r.item.benchmark, r.item.id, r.score.why, private="ended in an error") for r in failed]
     blockers += unmeasurable
     if not gate.targets and not blockers:
@@ -95,6 +97,11 @@ def decide(gate: Gate, new: Side) -> Verdict:
     verdict = replace(verdict, notes=(*verdict.notes, *_copies(gate, new, verdict)))
     if blockers:
         return verdict
+    if early:
+        ended = "no other rule is tested on a part of the run; its command without --stop=early asks the rest"
+        return replace(
+            _with_changes(verdict, gate, pairs), outcome="FAIL", entries=tuple(early), notes=(ended, *verdict.notes)
+        )
     tested = [row for paired in pairs for row in _compared(gate, paired, new)] + _floors(gate, new, level)
     verdict = replace(verdict, notes=(*verdict.notes, *_empty_margins(tested)))
     decision = statistics.decide([numbers for _, numbers, _ in tested], looks=gate.rules.looks)
@@ -244,9 +251,9 @@ def _unmeasurable(gate: Gate, new: Side) -> list[str]:
     return lines
 
 
-def decided(gate: Gate, folder: Path, new: Side) -> Decided:
-    """The verdict on a run folder, with a note if the rules changed after they were stored."""
-    verdict = decide(gate, new)
+def decided(gate: Gate, folder: Path, new: Side, early: Sequence[Ruling] = ()) -> Decided:
+    """The verdict on a run folder, with a note if the rules changed after they were stored; `early` as in `decide`."""
+    verdict = decide(gate, new, early)
     if note := changed(new.run.gate, gate):
         verdict = replace(verdict, notes=(*verdict.notes, note))
     digest, number = run_folder.decisive_digest(new.answers)
@@ -259,12 +266,12 @@ def decided(gate: Gate, folder: Path, new: Side) -> Decided:
     )
 
 
-def settle(gate: Gate, folder: Path, new: Side) -> Verdict:
-    """Decide the gate at the end of a run, and write gate.json.
+def settle(gate: Gate, folder: Path, new: Side, early: Sequence[Ruling] = ()) -> Verdict:
+    """Decide the gate at the end of a run, and write gate.json; `early` as in `decide`.
 
     A FAIL in gate.json stands if the results are the same: this session may have typed easier rules.
     """
-    now = decided(gate, folder, new)
+    now = decided(gate, folder, new, early)
     if (fail := standing_fail(folder, now)) is not None:
         stands = (
             f"decided again on the same results: {now.named}. A FAIL stands until the results change, or "

@@ -1,7 +1,8 @@
 """Plan a gate before asking: the chance of PASS, and the detectable loss of each guard.
 
 Two values are unknown beforehand: the share of units that flip, and whether the units of a group flip together. The
-first is assumed. Because of the second, each figure is a range: from groups that flip as one to independent units.
+first is assumed. Because of the second, each figure is a range: from groups that flip as one to independent units. Two
+runs at hand narrow it: to the correlation of their flips, from the upper end of its interval to its estimate.
 Chances come from simulating the gate itself on the units and groups of the data.
 """
 
@@ -14,6 +15,8 @@ from math import ceil, inf, sqrt
 
 from medvqa import metrics, statistics
 from medvqa.comparing import Side
+from medvqa.comparing.common import Alignment, everything
+from medvqa.comparing.differing import contrast
 from medvqa.comparing.gating.deciding import Chance, chance_of, chances_of
 from medvqa.comparing.gating.designs import Place, designs, layouts, unanswered
 from medvqa.comparing.gating.preparing import Target, target_of
@@ -21,7 +24,7 @@ from medvqa.comparing.gating.rules import Rules
 from medvqa.decode import did_you_mean
 from medvqa.items import Benchmark, Item, Result, UsageError
 from medvqa.records.run_record import RecordedBenchmark
-from medvqa.statistics import Design, Simulated, UnitLayout
+from medvqa.statistics import Design, FlipCorrelation, Simulated, UnitLayout
 from medvqa.statistics.intervals import LEAST_DF
 from medvqa.statistics.sentences import Better, RuleVerdict
 
@@ -40,7 +43,7 @@ class Planned:
 
     `layout`: its units and their groups; None if its groups allow no verdict.
     `chance`: None if unknown. `baseline_low`: the lower bound of the baseline, if it is `known`. Both refer to
-    1 - measure if less is `better`.
+    1 - measure if less is `better`. `flips`: the correlation of flips between two runs, None without them.
     """
 
     name: str
@@ -52,6 +55,22 @@ class Planned:
     baseline_low: float | None = None
     known: bool = False
     better: Better = "higher"
+    flips: FlipCorrelation | None = None
+
+    @property
+    def correlations(self) -> Range:
+        """The correlations of flips within groups: at most, and as estimated; without runs, any from 1 to 0."""
+        if self.design.together <= 1:
+            return 0.0, 0.0
+        if self.flips is None or self.flips.icc is None or self.flips.high is None:
+            return 1.0, 0.0
+        return max(self.flips.high, 0.0), max(self.flips.icc, 0.0)
+
+    @property
+    def deffs(self) -> Range:
+        """The design effects at `correlations`."""
+        first, second = (1 + (max(self.design.together, 1.0) - 1) * icc for icc in self.correlations)
+        return first, second
 
     @property
     def gated(self) -> bool:
@@ -133,6 +152,27 @@ def of_baseline(benchmark: Benchmark, side: Side, rules: Rules) -> list[Planned]
     return _planned(name, target, target.of(side.results), rules, chances_of(side, target), discordance_known=True)
 
 
+def flips_between(
+    sides: tuple[Side, Side], benchmarks: Mapping[str, Benchmark], rules: Rules
+) -> dict[str, FlipCorrelation]:
+    """The correlation of the flips between two runs, by benchmark: of the gated measure, on the units of both.
+
+    UsageError for runs that are not comparable, and for a technique or measure that they lack.
+    """
+    if refusals := contrast(*sides).refusals:
+        raise UsageError("the flips between these runs tell nothing of a gate:\n  " + "\n  ".join(refusals))
+    found = {}
+    for part in Alignment(sides).parts((0, 1), benchmarks):
+        target = target_of(part.benchmark, sides[0].run.benchmarks[part.benchmark.name], rules)
+        own = [runs for runs in part.tabled if runs[0].metric.name == target.metric.name]
+        if part.technique == target.technique and own:
+            one, other = (statistics.by_unit(everything(run.table()))[0] for run in own[0])
+            both = (one.denominator > 0) & (other.denominator > 0)
+            change = statistics.own_values(one) - statistics.own_values(other)
+            found[part.benchmark.name] = statistics.flip_correlation(change[both], one.group[both])
+    return found
+
+
 def _without_technique(rules: Rules, name: str) -> Rules:
     """The rules without a benchmark's technique: the power of its data does not depend on it."""
     own = rules.benchmarks.get(name)
@@ -210,7 +250,7 @@ def prospects(
         if not plan.gated or plan.layout is None:
             rows.append(Prospect(plan, None, None, None))
             continue
-        layout, correlations = _correlated(plan.layout, plan.design, deff)
+        layout, correlations = _correlated(plan, plan.layout, deff)
         rows.append(_simulated(plan, layout, margin, discordance, correlations, looks, icc))
     return rows
 
@@ -235,13 +275,14 @@ def _simulated(
     )
 
 
-def _correlated(layout: UnitLayout, design: Design, deff: float | None) -> tuple[UnitLayout, Range]:
+def _correlated(plan: Planned, layout: UnitLayout, deff: float | None) -> tuple[UnitLayout, Range]:
     """The units in groups, and the correlations of flips within groups at both ends.
 
     A typed design effect is 1 + (together - 1) x correlation. Units without groups are put in groups for it.
     """
+    design = plan.design
     if deff is None:
-        return layout, (1.0 if design.together > 1 else 0.0, 0.0)
+        return layout, plan.correlations
     if deff > 1 and design.together <= 1:
         size = ceil(deff)
         layout, together = statistics.in_groups([unit // size for unit in range(design.units)]), float(size)
@@ -273,7 +314,7 @@ def guards(
                     end,
                     alpha / families / slices,
                 )
-                for end in _ends(plan.design, deff)
+                for end in (plan.deffs if deff is None else (deff, deff))
             ]
             smallest = (losses[0] or 0.0, losses[1] or 0.0)
         rows.append(Guarded(plan, smallest))
@@ -285,7 +326,3 @@ def _check_design(looks: int, deff: float | None) -> None:
         raise UsageError(f"--looks={looks}: how often the gate is asked, at least 1")
     if deff is not None and not deff >= 1:
         raise UsageError(f"--deff={deff:g}: how many times the variance is that of independent units, at least 1")
-
-
-def _ends(design: Design, deff: float | None) -> Range:
-    return (max(design.together, 1.0), 1.0) if deff is None else (deff, deff)

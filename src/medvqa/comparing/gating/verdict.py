@@ -18,7 +18,7 @@ from medvqa.records.coverage import ended
 from medvqa.records.run_record import MAX_RUN, RunRecord
 from medvqa.statistics.sentences import Better, RuleOutcome
 
-RuleKind = Literal["baseline", "slice guard", "slice", "floor", "point", "units"]
+RuleKind = Literal["baseline", "slice guard", "slice", "floor", "point", "units", "early"]
 
 FILE = "gate.json"
 SCHEMA = 1
@@ -42,7 +42,8 @@ class Ruling:
     units that would decide with 80 % power, at no true change, or for a floor at the true value `value`. `detectable`:
     the true loss that the rule would have shown with 80 % power at its share of the error. `items`: the size of the
     data set in questions. `holds_to`: for a PASS by a margin, the largest correlation of flips within groups at which
-    it holds, 1 for any.
+    it holds, 1 for any. `e_value`: the evidence of a rule that stopped the run early (kind "early"); its other figures
+    are of the `units` until then, of `planned` ones.
     """
 
     rule: str
@@ -79,6 +80,8 @@ class Ruling:
     beyond: bool = False
     unchanged: bool = False
     holds_to: float | None = None
+    e_value: float | None = None
+    planned: int | None = None
 
     @classmethod
     def against(
@@ -196,6 +199,16 @@ class Verdict:
     flip_icc: float | None = None
 
     @property
+    def early(self) -> bool:
+        """Whether the run was stopped before its end because it is surely worse (`--stop=early`)."""
+        return any(entry.kind == "early" for entry in self.entries)
+
+    @property
+    def named(self) -> str:
+        """The outcome as all reports print it: "FAIL (stopped early)"."""
+        return f"{self.outcome or 'no verdict'}{' (stopped early)' if self.early else ''}"
+
+    @property
     def exit_code(self) -> int:
         """0 for PASS, 10 for FAIL, 11 for INCONCLUSIVE unless that passes, 1 without a verdict.
 
@@ -234,8 +247,7 @@ class Decided:
     def named(self) -> str:
         """The outcome, its baselines and the digest of its rules: "FAIL against main (rules 1f2e3d4c5b6a)"."""
         against = ", ".join(baseline.name for baseline in self.verdict.baselines)
-        outcome = self.verdict.outcome or "no verdict"
-        return f"{outcome}{against and f' against {against}'} (rules {self.verdict.rules})"
+        return f"{self.verdict.named}{against and f' against {against}'} (rules {self.verdict.rules})"
 
 
 def write(folder: Path, decided: Decided) -> None:

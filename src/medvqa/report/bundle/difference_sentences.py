@@ -70,12 +70,25 @@ def sentence(
         if not change.tone and least.value is not None:
             words.append(PageWord(" In 80 % of comparisons, such data would show a true loss of "))
             words += [PageWord(f"{least.text}{_points(least)}", "detectable", least.value), PageWord(".")]
+    if row.equivalence is not None and not before.few:
+        words.append(PageWord(f" {_likeness(row)}"))
     words.append(PageWord(_others([(row, change) for row, _, _, change in others])))
-    return PageSentence(title, [word for word in words if word.text], STATES[change.tone], figure=figure, link=link)
+    state: State = "good" if row.alike and not change.tone else STATES[change.tone]
+    return PageSentence(title, [word for word in words if word.text], state, figure=figure, link=link)
 
 
 Figured = tuple[Compared, Figure, Figure, Figure]
 """A measure, its values in the baseline and in the new run, and the difference."""
+
+
+def _likeness(row: Compared) -> str:
+    """Say whether the runs are shown to be alike, and the interval that tells it."""
+    test = row.equivalence
+    if test is None or test.low is None:
+        return "Without an interval, the runs cannot be shown to be alike."
+    shown = "shown" if row.alike else "not shown"
+    margin = comparison.points(test.margin)
+    return f"A difference below {margin} is {shown} (90 % interval {typeset(comparison.narrow_interval(row))})."
 
 
 def _claim(first: Figured, paired: Paired) -> str:

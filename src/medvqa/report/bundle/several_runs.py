@@ -171,7 +171,15 @@ def _leaderboard(boards: Boards) -> list[Block]:
     if not name:
         return leaderboards.tables(boards)
     others = [side for side in boards.study.sides if side.name != name]
-    without = comparing.study(others, boards.benchmarks, flips=False, rank_two=True, units=False, robust=False)
+    margin = boards.study.equivalent
+    without = comparing.study(
+        *(others, boards.benchmarks),
+        flips=False,
+        rank_two=True,
+        units=False,
+        robust=False,
+        equivalent=None if margin is None else 100 * margin,
+    )
     return [
         *leaderboards.tables(boards, ["All runs"]),
         *leaderboards.tables(Boards(without, boards.benchmarks, boards.notes), [f"Without {name}"]),
@@ -228,6 +236,7 @@ class _TwoRuns:
             *self.versus.notes,
             *unchanged,
             *(f"{self.titled(part)}: {line}" for part, lines in parts for line in lines),
+            *(f"{self.titled(part)}: {line}" for part, _ in parts for line in comparison.untested(self.paired, part)),
         ]
 
     def titled(self, part: PairedPart) -> str:
@@ -266,6 +275,8 @@ class _TwoRuns:
         how = (
             f"New minus baseline, in points; intervals and p two-sided; p by Holm over {comparison.family(self.tests)}."
         )
+        if (margin := self.paired.equivalent) is not None:
+            how += f" {leaderboards.start(comparison.tested_alike(margin, self.tests))}"
         blocks: list[Block | None] = [TextBlock(lines=(self.meaning,)) if self.meaning else None]
         for part in self.paired.parts:
             titled = f"{self.titled(part)}: {comparison.on_both(part)}"
@@ -292,7 +303,10 @@ class _TwoRuns:
         """Links to the flips of a row, and abbreviations of its slice or whether less is better."""
         key, own = (row.benchmark, row.technique, row.metric), row.comparison
         tags = " ".join(query_of(*each) for each in row.slice.items())
-        flips = {0: (own.gained + own.lost, "worse,better"), 5: (own.gained, "better"), 6: (own.lost, "worse")}
+        # They stand behind the difference and its interval, of whole parts also behind the test of being alike.
+        part = [each for each in self.paired.tables if (each.benchmark, each.technique) == key[:2]]
+        at = 5 if row.slice or comparison.margin_of(part) is None else 7
+        flips = {0: (own.gained + own.lost, "worse,better"), at: (own.gained, "better"), at + 1: (own.lost, "worse")}
         links = {
             cell: link_of_runs(self.names, key, f"flip:{way} {tags}".strip())
             for cell, (count, way) in flips.items()
