@@ -147,7 +147,8 @@ class Figure:
     for a value that is not there, such as "failed".
 
     For pages: `levels` are values to draw beside it, such as {"random": 0.25}; `of` names the measure as metrics.json
-    does (benchmark, technique, measure, slice); `tone`: whether a difference is shown, and in which direction.
+    does (benchmark, technique, measure, slice); `tone`: whether a difference is shown, and in which direction; `aside`:
+    words to draw fainter behind the interval, such as a pooled estimate.
     """
 
     value: float | None
@@ -166,6 +167,7 @@ class Figure:
     levels: Mapping[str, float] = field(default_factory=dict, compare=False)
     of: Mapping[str, str] = field(default_factory=dict, compare=False)
     tone: Tone = ""
+    aside: str = ""
 
     @property
     def few(self) -> bool:

@@ -482,6 +482,8 @@ export interface FigureCell {
   readonly levels?: Readonly<Record<string, number>>;
   /** The measure as metrics.json names it: benchmark, technique, measure, slice. */
   readonly of?: Readonly<Record<string, string>>;
+  /** Words to draw fainter behind the interval, such as a pooled estimate. */
+  readonly aside?: string;
 }
 
 /** A labelled place of an axis. */

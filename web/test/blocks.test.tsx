@@ -119,6 +119,14 @@ test("of several measures one is drawn, and the values of all stand in the table
   expect(headings()).toEqual(["Slice", "accuracy", "confusion", "95 % inte", "Drawing01", "Counted"]);
 });
 
+test("an estimate stands fainter behind the interval of its value, and where there is none", () => {
+  const aside = "pooled 71 (58–82)";
+  draw(<TableView of={table([row("a", figure(0.75, 12, { aside })), row("b", figure(0.5, 2, { aside })), row("c", figure(0.5))])} />);
+  expect(texts("tbody td.interval")).toEqual([`a–b${aside}`, aside, "a–b"]);
+  expect(texts("tbody .below")).toEqual([`a–b${aside}`, aside, "a–b"]);
+  expect(texts("tbody .aside-of")).toHaveLength(4);
+});
+
 test("the key names those marks alone that the table has", () => {
   draw(<TableView of={table([row("a", figure(0.5, 50, { levels: { random: 0.25 } }))])} />);
   expect(texts(".key > span").map((text) => text.trim())).toEqual(["value and 95 % interval", "chance"]);

@@ -64,6 +64,7 @@ from medvqa.statistics.paired import (
 )
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import FlipCorrelation, flip_correlation, passable_margin, units_needed
+from medvqa.statistics.pooling import LEAST_SLICES, PooledRates, effective_units, pooled
 from medvqa.statistics.prediction_powered import CorrectedMean, LabelledScores, corrected_mean, reliability
 from medvqa.statistics.retained import retained
 from medvqa.statistics.sentences import RuleVerdict
@@ -74,6 +75,7 @@ __all__ = [
     "EQUIVALENCE_LEVEL",
     "FLIP_ICC",
     "LEAST_GROUPS_OF_SLICE",
+    "LEAST_SLICES",
     "METHOD",
     "METHOD_OF_MACROS",
     "METHOD_OF_NUMBERS",
@@ -95,6 +97,7 @@ __all__ = [
     "LabelledScores",
     "MarginRule",
     "PartDifference",
+    "PooledRates",
     "Prepared",
     "RuleVerdict",
     "Shared",
@@ -118,6 +121,7 @@ __all__ = [
     "deviations",
     "difference",
     "e_values",
+    "effective_units",
     "equal_means",
     "equivalence",
     "estimate",
@@ -136,6 +140,7 @@ __all__ = [
     "part_difference",
     "passable_margin",
     "percentile",
+    "pooled",
     "prepared",
     "ratios",
     "reliability",

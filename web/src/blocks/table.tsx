@@ -74,13 +74,14 @@ const Cell = ({ part, row, heading }: { readonly part: Part; readonly row: PageR
   const held = row.cells[place];
   const figure = isFigure(held) ? held : null;
   const look = `${lookOf(part)}${figure?.few === true ? " few" : ""}`;
-  if (draws === "interval") return <td class={look}><Visible text={figure?.interval ?? ""} /></td>;
+  const aside = (figure?.aside ?? "") === "" ? null : <span class="aside-of"><Visible text={figure?.aside ?? ""} /></span>;
+  if (draws === "interval") return <td class={look}><Visible text={figure?.interval ?? ""} />{aside}</td>;
   if (draws === "units") return <td class={look}>{figure !== null && <data value={figure.n ?? ""}><Visible text={figure.units ?? ""} /></data>}</td>;
   if (draws === "marks") return <td class={look}>{figure !== null && column.axis && <Plot axis={column.axis} spots={[spotOf(figure)]} lines={linesOf(figure)} />}</td>;
   const words = <Linked to={row.links?.[String(place)]}><Held of={held} /></Linked>;
   const noted = (row.note ?? "").length > LONG ? `${look} noted` : look;
   if (place === heading) return <th scope="row" class={noted}>{words}{(row.note ?? "") !== "" && <small><Visible text={row.note ?? ""} /></small>}</th>;
-  return <td class={look}>{words}{(column.interval ?? "") !== "" && <small class="below"><Visible text={figure?.interval ?? ""} /></small>}</td>;
+  return <td class={look}>{words}{(column.interval ?? "") !== "" && <small class="below"><Visible text={figure?.interval ?? ""} />{aside}</small>}</td>;
 };
 
 interface GroupOf {

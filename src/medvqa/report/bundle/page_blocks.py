@@ -39,6 +39,8 @@ class FigureCell(Shape, frozen=True):
     """Values to draw beside it, such as that of chance (`random`), by name."""
     of: dict[str, str] = field(default_factory=dict)
     """The measure as metrics.json names it: benchmark, technique, measure, slice."""
+    aside: str = ""
+    """Words to draw fainter behind the interval, such as a pooled estimate."""
 
 
 class PageColumn(Shape, frozen=True):
@@ -271,6 +273,7 @@ def figure_cell(figure: Figure) -> FigureCell:
         figure.tone,
         dict(figure.levels),
         dict(figure.of),
+        figure.aside,
     )
 
 

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from medvqa import metrics
-from medvqa.figures import FEW, INTERVAL, UNITS, About, Column, Figure, Table, Tone, defined, of_measure
+from medvqa import metrics, statistics
+from medvqa.figures import (
+    FEW,
+    INTERVAL,
+    UNITS,
+    About,
+    Column,
+    Figure,
+    Table,
+    Tone,
+    between,
+    defined,
+    number,
+    of_measure,
+)
 from medvqa.items import Measure, Metric
 from medvqa.report.build import PROMPT, Part, Report
 from medvqa.report.bundle import charts
@@ -40,6 +54,14 @@ ALL = "all questions"
 """The row of the whole benchmark, before its slices."""
 WHOLE = "whole"
 """The level of the whole benchmark beside each slice."""
+MOST_POOLED = 300
+"""The values of a dimension up to which they are pooled: more are names of cases, and take seconds."""
+POOLED = (
+    "Pooled: an estimate with its 95 % interval that takes the values of a dimension as alike, and pulls small slices "
+    "to their mean. It hides the dangerous slice: of a slice 20 points below the rest, the pooled interval held the "
+    "true value in 79 % of simulated runs at 12 questions, in 71 % at 48. Judge such a slice by its own value."
+)
+"""The note below pooled estimates; figures of `python bench/statistics_pooled.py`."""
 
 
 def slices_section(report: Report) -> PageSection:
@@ -85,19 +107,49 @@ def slices_table(part: Part, link: Linker) -> Table:
         columns += [INTERVAL, UNITS]
     rows: list[tuple[object, ...]] = [(ALL, *(whole[name].figure for name in whole for _ in range(3)))]
     about = [About()]
+    asides = pooled(part, [name for name in found if name != PROMPT], names)
     for dimension, values in found.items():
         group = label(dimension.replace("+", " and "))
         for value, measures in values.items():
-            figures = [beside(measures[name], whole[name]) if name in measures else None for name in whole]
+            figures = [
+                replace(beside(measures[name], whole[name]), aside=asides.get((name, dimension, value), ""))
+                if name in measures
+                else None
+                for name in whole
+            ]
             rows.append((title_of(dimension, value), *(figure for figure in figures for _ in range(3))))
             about.append(
                 About({0: link(query_of(dimension, value))}, group, ", ".join(lexicon.abbreviations(dimension, value)))
             )
     if len(rows) == 1:
         return Table("", tuple(columns), ())
-    return Table(
-        "", tuple(columns), tuple(rows), sort="" if part.prompts else f"-{columns[1].title}", about=tuple(about)
-    )
+    sort = "" if part.prompts else f"-{columns[1].title}"
+    return Table("", tuple(columns), tuple(rows), (POOLED,) if asides else (), sort, tuple(about))
+
+
+def pooled(part: Part, dimensions: Sequence[str], names: Collection[str]) -> dict[tuple[str, str, str], str]:
+    """The partially pooled estimates of slices as words, by measure, dimension and value (`statistics.pooled`).
+
+    Only of measures that are shares, and of dimensions with LEAST_SLICES values with units or more. Prompts are no such
+    dimension, as they have the same questions.
+    """
+    shares = [metric for metric in part.benchmark.metrics if metric.name in names and metric.mean_over is None]
+    found = {}
+    for tabled in metrics.tables(part.combined, shares, dimensions, [], alone=True):
+        if not (tabled.bounded and tabled.metric.percent):
+            continue
+        estimated = tabled.estimate()
+        units = statistics.effective_units(estimated.precision, binary=tabled.binary)
+        for dimension in dimensions:
+            kept = [k for k, (name, _) in enumerate(tabled.frame.slices) if name == dimension and units[k] > 0]
+            if not statistics.LEAST_SLICES <= len(kept) <= MOST_POOLED:
+                continue
+            rates = statistics.pooled(estimated.value[kept].clip(0, 1), units[kept])
+            for k, *ends in zip(kept, rates.value, rates.low, rates.high, strict=True):
+                value, low, high = map(float, ends)
+                shown = f"pooled {number(value, digits=0)} ({between(low, high, digits=0)})"
+                found[tabled.metric.name, *tabled.frame.slices[k]] = shown
+    return found
 
 
 def beside(measure: Measure, whole: Measure) -> Figure:
