@@ -1,4 +1,4 @@
-"""Whether cheap subsets keep their promise: `python bench/statistics_subset.py [--runs=N]`.
+"""Whether cheap subsets keep their promise: `python bench/promises/subset.py [--runs=N]`.
 
 `covers`: the interval of 95 % holds the value of the whole benchmark for a new model in at least 93 % of draws. The
 score of a question depends on its difficulty, on the model's skill and on chance; questions are single, in 20 groups of
