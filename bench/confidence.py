@@ -80,10 +80,10 @@ def found(study: Study, sides: Sequence[tuple[Floats, Floats]]) -> tuple[list[st
     given = confidence >= threshold
     sure = [st.have_intervals(each, group) for _, each in sides]
     own = [
-        *(st.averaged(each, group, share=True) if sure[0] else NONE for each in areas[0]),
+        *(st.averaged(each, group, (0, 1)) if sure[0] else NONE for each in areas[0]),
         st.calibration(confidence, correct, group),
     ]
-    own.append(st.averaged(1 - correct[given], group[given], share=True) if reached else NONE)
+    own.append(st.averaged(1 - correct[given], group[given], (0, 1)) if reached else NONE)
     apart = [st.averaged(each, group) if all(sure) else NONE for each in areas[0] - areas[1]]
     apart.append(st.calibration_difference(*sides, group))
     return own, apart, threshold

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from medvqa import comparing, report
+from medvqa import comparing, metrics, report
 from medvqa.benchmarks import slake
 from medvqa.comparing.gating.preparing import metric_of
 from medvqa.figures import Figure
@@ -185,7 +185,7 @@ def test_intervals_hold_the_truth_of_a_scripted_model(shift: float, clusters: bo
         confidence, correct, group = scripted(seed, 300, clusters=clusters, shift=shift)
         other = scripted(seed + 1000, 300, clusters=clusters, shift=shift)[:2]
         terms = curves.areas(confidence, correct)
-        found = [*(curves.averaged(each, group, share=True) for each in terms)]
+        found = [*(curves.averaged(each, group, (0, 1)) for each in terms)]
         found.append(curves.calibration(confidence, correct, group))
         apart = [curves.averaged(each, group) for each in terms - curves.areas(*other)]
         apart.append(curves.calibration_difference((confidence, correct), other, group))
@@ -210,13 +210,13 @@ def test_a_grouped_run_has_wider_intervals_and_few_groups_have_none() -> None:
     apart, together = np.arange(300), np.arange(300) // 10
     doubled = np.repeat(confidence, 2), np.repeat(correct, 2)
     for k, each in enumerate(curves.areas(confidence, correct)):
-        single = curves.averaged(each, apart, share=True)
-        twice = curves.averaged(curves.areas(*doubled)[k], np.repeat(apart, 2), share=True)
+        single = curves.averaged(each, apart, (0, 1))
+        twice = curves.averaged(curves.areas(*doubled)[k], np.repeat(apart, 2), (0, 1))
         # Answers that are there twice, in one group, say nothing new.
         assert twice[1:] == pytest.approx(single[1:], abs=2e-3)
-    assert curves.averaged(each, together, share=True).low is not None
+    assert curves.averaged(each, together, (0, 1)).low is not None
     few = np.arange(300) // 25
-    assert curves.averaged(each, few, share=True)[1:] == (None, None)
+    assert curves.averaged(each, few, (0, 1))[1:] == (None, None)
     assert curves.calibration(confidence, correct, few)[1:] == (None, None)
     assert curves.calibration_difference((confidence, correct), (confidence, correct), few) == (0.0, None, None)
     assert curves.averaged(np.empty(0), np.empty(0, dtype=np.intp)) == (None, None, None)
@@ -270,6 +270,11 @@ def test_answers_without_an_option_and_unread_confidences_are_counted_apart() ->
     assert quality("b", "stated", kept).measures == found.measures
     brier = [(0 if r.answer is None else r.answer.confidence or 0) - (r.score.value or 0) for r in kept]
     assert found.by_name["brier_score"].value == pytest.approx(np.mean(np.square(brier)))
+    # The scorecard has the same numbers, with the same intervals.
+    for metric in (metrics.brier_score, metrics.log_loss):
+        shown, *_ = metrics.measures(kept, [metric], (), benchmark="b", signature={})
+        own = found.by_name[metric.name]
+        assert (own.value, own.low, own.high) == pytest.approx((shown.value, shown.low, shown.high))
     assert found.by_name[ROOT].value == pytest.approx(sqrt(found.by_name[SQUARE].value or 0))
     none = quality("b", "stated", [said(1, None), said(2, None, "refused")])
     assert (none.n, none.unread, none.measures) == (0, 1, ())

@@ -73,7 +73,7 @@ class Rated:
     def risk(self, threshold: float) -> Estimate:
         """Return the mean loss of the answers with this confidence or more; the threshold is taken as given."""
         given = self.confidence >= threshold
-        return statistics.averaged(1 - self.correct[given], self.group[given], share=True)
+        return statistics.averaged(1 - self.correct[given], self.group[given], (0, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def quality(benchmark: str, source: Source, results: Sequence[Result]) -> Confid
     if rated.results:
         sure = statistics.have_intervals(rated.correct, rated.group)
         for name, terms in zip(AREAS, statistics.areas(*about), strict=True):
-            found = statistics.averaged(terms, rated.group, share=True)
+            found = statistics.averaged(terms, rated.group, (0, 1))
             measures.append(ConfidenceMeasure(name, *(found if sure else Estimate(found.value))))
         coverage, _, threshold = rated.curve
         if reached := int((coverage <= COVERAGE + 1e-12).sum()):
@@ -162,7 +162,7 @@ def quality(benchmark: str, source: Source, results: Sequence[Result]) -> Confid
         measures += [ConfidenceMeasure(SQUARE, *square), ConfidenceMeasure(ROOT, *root)]
         for metric in (brier_score, log_loss):
             terms = np.array([metric.terms([result])[0] for result in rated.results])
-            measures.append(ConfidenceMeasure(metric.name, *statistics.averaged(terms, rated.group)))
+            measures.append(ConfidenceMeasure(metric.name, *statistics.averaged(terms, rated.group, metric.bounds)))
     return ConfidenceQuality.of(benchmark, source, rated, ordered, measures)
 
 

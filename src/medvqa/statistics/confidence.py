@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from medvqa.statistics.clustered import clustered
 from medvqa.statistics.influence import UnitTable, ratios
-from medvqa.statistics.intervals import intervals, student
+from medvqa.statistics.intervals import student, within
 
 if TYPE_CHECKING:
     import numpy as np
@@ -138,8 +138,8 @@ def have_intervals(correct: Floats, group: Groups) -> bool:
     return all(len(np.unique(group[some > 0])) >= LEAST_DEVIATING for some in (correct, 1 - correct))
 
 
-def averaged(contributions: Floats, group: Groups, *, share: bool = False) -> Estimate:
-    """Return the mean of contributions, (n,), with Student's interval over groups; of a `share`, with Wilson's."""
+def averaged(contributions: Floats, group: Groups, bounds: tuple[float, float] | None = None) -> Estimate:
+    """Return the mean of contributions, (n,), with Student's interval over groups; between `bounds`, with Wilson's."""
     import numpy as np
 
     value = float(contributions.mean()) if len(contributions) else nan
@@ -147,7 +147,7 @@ def averaged(contributions: Floats, group: Groups, *, share: bool = False) -> Es
         return Estimate(None if isnan(value) else value)
     rows = np.arange(len(group))
     found = clustered(ratios(UnitTable(contributions, np.ones(len(rows)), rows, group, np.zeros_like(rows))))
-    low, high = (float(end[0]) for end in (intervals(found, binary=False) if share else student(found)))
+    low, high = (float(end[0]) for end in (student(found) if bounds is None else within(found, *bounds)))
     # Rounding must not put the value outside its interval.
     return Estimate(value) if isnan(low) else Estimate(value, min(low, value), max(high, value))
 
