@@ -277,7 +277,7 @@ def test_a_name_is_read_with_level_and_set() -> None:
         ("bubble:6", "levels are 1 to 5; type --perturb=bubble:3"),
         ("bubble:", "levels are 1 to 5; type --perturb=bubble:3"),
         ("bubble:\u0663", "levels are 1 to 5"),
-        ("bubble:1-5", "medvqa sweep FILE.toml makes a run of each: write perturb = \"bubble:1-5\" under [grid]"),
+        ("bubble:1-5", 'medvqa sweep FILE.toml makes a run of each: write perturb = "bubble:1-5" under [grid]'),
         ("chestmnist/bubble", "'chestmnist' is no set of parameters of bubble; there are: pathmnist, bloodmnist"),
         ("/bubble", "'' is no set of parameters of bubble"),
     ],
