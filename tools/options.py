@@ -92,7 +92,9 @@ def measures() -> str:
     """Return the measures that ship, with their definitions."""
     shipped = Registry.of(installed=[]).benchmarks.values()
     of_data = (metric for benchmark in shipped for metric in benchmark.metrics)
-    defined = {metric.name: metric for metric in (*metrics.SHIPPED, position.first_position_bias, *of_data)}
+    # The cost changes no word of the definition.
+    further = metrics.effective_reliability(1), position.first_position_bias
+    defined = {metric.name: metric for metric in (*metrics.SHIPPED, *further, *of_data)}
     return _parts("Measures", {"": list(map(_measure, defined.values()))})
 
 

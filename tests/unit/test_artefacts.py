@@ -1,5 +1,6 @@
 """Artefacts: equal to MedFM-Robust's own code, stronger by level, the same for pictures of any size."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from kept.medfm_robust import LEVELS as RECORDED
 from kept.medfm_robust import METHODS, SEED, kept, shape_of
 from medvqa import items
 from medvqa.items import Item, replace
-from medvqa.perturbing import LEVELS, PixelChange, artefacts, catalogue
+from medvqa.perturbing import LEVELS, Alteration, PixelChange, artefacts, catalogue
 from medvqa.protocols import perturbation
 from support.laws import examples
 from support.scanned import scan
@@ -177,3 +178,17 @@ def test_an_artefact_is_for_its_modality(modalities: tuple[str, ...], perturb: s
 
 def test_every_artefact_has_its_name_in_the_catalogue() -> None:
     assert set(CHANGES) <= set(catalogue.changes())
+
+
+@pytest.mark.parametrize("name", ["window_level", "mri_motion", "mri_bias_field", "mask_elsewhere:noise"])
+def test_a_large_picture_needs_little_memory(name: str) -> None:
+    """In pictures of the same size; `bench/perturbing.py` has those of all changes at 4,000 x 4,000 pixels."""
+    picture = Image.fromarray(scan(1000, 900))
+    alteration = Alteration(name, 0 if ":" in name else LEVELS, boxes=((100, 100, 50, 50),))
+    # Imports need memory too.
+    catalogue.applied(picture.crop((0, 0, 200, 200)), alteration)
+    tracemalloc.start()
+    catalogue.applied(picture, alteration)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak / (3 * 1000 * 900) < (9 if name == "mri_motion" else 8)

@@ -291,12 +291,13 @@ def test_the_risk_is_that_of_the_surest_answers_that_a_threshold_reaches() -> No
 
 def test_likelihoods_rank_and_are_no_probabilities() -> None:
     answers = [sure(0.5 + k / 200, k % 3 > 0, name=f"{k:03}") for k in range(90)]
-    gd, ps = (quality("b", "option", own) for own in (answers, [replace(each, technique="ps") for each in answers]))
+    ranked = [replace(each, technique="ps") for each in answers]
+    (gd,), (ps,) = (confidences.qualities("b", own[0].technique, own, Protocol()) for own in (answers, ranked))
     assert [each.name for each in ps.measures] == ["auroc", "aurc", "e_aurc", "augrc", RISK]
     assert ps.measures == gd.measures[:5]
     assert confidence_of(replace(answers[0], technique="ps")) is None
     assert ranking_of(replace(answers[20], technique="ps")) == pytest.approx(0.6)
-    assert (confidences.kind_of(gd), confidences.kind_of(ps)) == ("option", "for ranking")
+    assert (gd.content["source"], ps.content["source"]) == ("option", "for ranking")
     both = [((each.technique,), "B", each) for each in (gd, ps)]
     tables = [confidences.table(both, ["technique"], short=short) for short in (False, True)]
     assert [{row[0] for row in table.rows} for table in tables] == [{"gd", "ps"}, {"gd"}]

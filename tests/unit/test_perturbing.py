@@ -277,6 +277,7 @@ def test_a_name_is_read_with_level_and_set() -> None:
         ("bubble:6", "levels are 1 to 5; type --perturb=bubble:3"),
         ("bubble:", "levels are 1 to 5; type --perturb=bubble:3"),
         ("bubble:\u0663", "levels are 1 to 5"),
+        ("bubble:1-5", 'medvqa sweep FILE.toml makes a run of each: write perturb = "bubble:1-5" under [grid]'),
         ("chestmnist/bubble", "'chestmnist' is no set of parameters of bubble; there are: pathmnist, bloodmnist"),
         ("/bubble", "'' is no set of parameters of bubble"),
         ("chestmnist/ct_metal:2", "no set of parameters of ct_metal; type --perturb=ct_metal:2"),
@@ -322,6 +323,10 @@ def test_how_many_questions_got_which_parameters_is_told() -> None:
         "parameters of chestmnist for 1 question (MedMNIST-C; 1 by medvqa's choice: no modality with a set); "
         "parameters of organamnist for 2 questions (MedMNIST-C)"
     )
+    assert perturbation.parameters_used(asked[:1], "flip") == (
+        "for 1 question (by medvqa); answers about sides may change"
+    )
+    assert perturbation.in_words("flip") == "left-right flip"
     assert perturbation.parameters_used(asked, "") == perturbation.parameters_used(asked, "typos:3") == ""
 
 

@@ -266,7 +266,7 @@ def compared_confidences(
 def _source(protocol: Protocol, technique: str) -> Source | None:
     """Return where the confidences of a run are from; PS has numbers to rank by."""
     ranked = technique == "ps" and not protocol.readers and protocol.rotations == 0
-    return "option" if ranked else protocol.confidence_source(technique)
+    return "for ranking" if ranked else protocol.confidence_source(technique)
 
 
 def _ids(run: RunAnswers, questions: NDArray[np.bool_]) -> tuple[str, ...]:

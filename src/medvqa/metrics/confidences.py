@@ -15,8 +15,9 @@ from typing import Literal
 from medvqa.items import INVALID_OUTCOMES, Metric, Result
 from medvqa.metrics.definitions import LEFT_OUT, NO, YES, ratio
 
-Source = Literal["stated", "option", "agreement"]
-"""stated: by the model, in words. option: the probability of the chosen option. agreement: of samples."""
+Source = Literal["stated", "option", "agreement", "for ranking"]
+"""stated: by the model, in words. option: the probability of the chosen option. agreement: of samples. for ranking: the
+chosen option's share of likelihoods that are no probabilities."""
 CLIP = 0.005
 """The logarithmic loss reads confidences as at least this, and at most 1 minus this: half a percent."""
 

@@ -68,13 +68,16 @@ def shade(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixel
 
 def window(pixels: Pixels, shift: float, random: np.random.Generator) -> Pixels:
     """Narrow the window by `shift` / 2 of the picture's range, and move its centre by up to `shift` of it."""
+    import numpy as np
+
     low, high = float(pixels.min()), float(pixels.max())
     spread = high - low
     if not spread:
         return pixels.copy()
     width = spread * (1 - shift / 2)
     start = (low + high) / 2 + random.uniform(-1, 1) * shift * spread - width / 2
-    return _kept((pixels - start) / width * spread + low, pixels)
+    values = np.arange(256)
+    return _kept((values - start) / width * spread + low, pixels)[pixels]
 
 
 def brighten(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
@@ -121,16 +124,21 @@ def move(pixels: Pixels, amount: tuple[float, float], random: np.random.Generato
     moved[lines[:count]] = shifts[:count] * longest * min(height, width) / SIDE
     moved = gaussian_filter(moved, 0.5)
     moved[np.abs(moved) <= 0.01] = 0
-    turns = np.exp(-2j * np.pi * np.outer(moved, np.fft.fftfreq(width))).astype(np.complex64)
+    # The place of a line in k-space whose lowest frequency comes first.
+    moved = fft.ifftshift(moved)
+    turns = -2j * np.pi * fft.ifftshift(np.fft.fftfreq(width))
 
-    is_grey = bool((pixels == pixels[..., :1]).all())
-    changed = pixels.astype(np.float32)
+    changed, is_grey = np.empty_like(pixels), bool((pixels == pixels[..., :1]).all())
     for channel in range(1 if is_grey else 3):
-        before = changed[..., channel]
-        seen = np.abs(fft.ifft2(fft.ifftshift(fft.fftshift(fft.fft2(before)) * turns)))
+        before = pixels[..., channel].astype(np.float32)
+        lines_seen = fft.fft2(before)
+        for line in np.flatnonzero(moved):
+            lines_seen[line] *= np.exp(moved[line] * turns).astype(np.complex64)
+        seen = np.abs(fft.ifft2(lines_seen, overwrite_x=True))
         if (spread := np.ptp(seen)) > 1e-8:
-            changed[..., channel] = (seen - seen.min()) / spread * np.ptp(before) + before.min()
-    return _kept(changed[..., :1].repeat(3, axis=2) if is_grey else changed, pixels)
+            before = (seen - seen.min()) / spread * np.ptp(before) + before.min()
+        changed[..., channel] = _kept(before, pixels)
+    return changed[..., :1].repeat(3, axis=2) if is_grey else changed
 
 
 def shadow(pixels: Pixels, attenuation: float, random: np.random.Generator) -> Pixels:
@@ -194,12 +202,13 @@ def flip(pixels: Pixels, parameters: object, random: np.random.Generator) -> Pix
 
 
 def _kept(changed: Floats, pixels: Pixels) -> Pixels:
-    """Round to 8 bits, within the range of the unchanged picture."""
+    """Round to 8 bits, within the range of the unchanged picture; `changed` is used up."""
     import numpy as np
 
     low, high = float(pixels.min()), float(pixels.max())
-    rounded: Pixels = np.rint(np.clip(changed, low, high)).astype(np.uint8)
-    return rounded
+    np.clip(changed, low, high, out=changed)
+    np.rint(changed, out=changed)
+    return changed.astype(np.uint8)
 
 
 def _reference_shape(pixels: Pixels) -> tuple[int, int]:

@@ -53,7 +53,8 @@ def masked(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator, *,
         radius = max(max(box[2:]) for box in boxes) / 4
         filled = np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(radius)))
     elif fill == "noise":
-        filled = pixels.reshape(-1, 3)[random.integers(0, height * width, (height, width))]
+        drawn = (random.integers(0, height * width, width) for _ in range(height))
+        filled = np.stack([pixels.reshape(-1, 3)[row] for row in drawn])
     changed = pixels.copy()
     for left, top, across, down in hidden:
         where = slice(top, top + down), slice(left, left + across)
@@ -84,19 +85,31 @@ def elsewhere(pixels: Pixels, boxes: Sequence[Box], random: np.random.Generator)
     rows, columns = np.divmod(places, free.shape[1])
     start = regions.corner(boxes)
     moves = np.stack([columns - start[0], rows - start[1]], axis=1)
-    grey = pixels.mean(axis=2)
-    sums = [np.pad(values, ((1, 0), (1, 0))).cumsum(0).cumsum(1) for values in (grey, grey**2)]
-
-    def spread(shifts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return mean and standard deviation under the boxes after each shift."""
-        count, totals = 0, np.zeros((2, len(shifts)))
-        for left, top, width, height in boxes:
-            x, y = left + shifts[:, 0], top + shifts[:, 1]
-            count += width * height
-            totals += [s[y + height, x + width] - s[y, x + width] - s[y + height, x] + s[y, x] for s in sums]
-        mean, square = totals / count
-        return np.stack([mean, np.sqrt(np.maximum(square - mean**2, 0))])
-
-    far = np.hypot(*(spread(moves) - spread(np.zeros((1, 2), np.int64))))
+    # The last is no move.
+    shifts = np.append(moves, np.zeros((1, 2), np.int64), axis=0)
+    mean, square = (_means(pixels, boxes, shifts, power) for power in (1, 2))
+    spread = np.sqrt(np.maximum(square - mean**2, 0))
+    far = np.hypot(mean - mean[-1], spread - spread[-1])[:-1]
     right, down = map(int, moves[int(np.argmin(far))])
     return tuple((left + right, top + down, width, height) for left, top, width, height in boxes)
+
+
+def _means(pixels: Pixels, boxes: Sequence[Box], shifts: NDArray[np.int64], power: int) -> NDArray[np.float64]:
+    """Return the mean of a power of the brightness under the boxes after each shift, (shifts,).
+
+    One table of sums at a time: those of a large picture need much memory.
+    """
+    import numpy as np
+
+    sums = np.zeros((pixels.shape[0] + 1, pixels.shape[1] + 1))
+    inner = sums[1:, 1:]
+    pixels.mean(axis=2, out=inner)
+    inner **= power
+    for axis in (0, 1):
+        inner.cumsum(axis, out=inner)
+    count, total = 0, np.zeros(len(shifts))
+    for left, top, width, height in boxes:
+        x, y = left + shifts[:, 0], top + shifts[:, 1]
+        count += width * height
+        total += sums[y + height, x + width] - sums[y, x + width] - sums[y + height, x] + sums[y, x]
+    return total / count

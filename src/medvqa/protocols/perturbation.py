@@ -86,6 +86,9 @@ def parse(typed: str) -> ImagePerturbation:
         return ImagePerturbation(typed, 0)
     before, slash, rest = typed.rpartition("/")
     name, colon, level = rest.partition(":")
+    if name in changes and re.fullmatch(f"[1-{LEVELS}]-[1-{LEVELS}]", level):
+        grid = f'perturb = "{printing.line(typed)}" under [grid]'
+        raise UsageError(f"{option}: a run has one level; medvqa sweep FILE.toml makes a run of each: write {grid}")
     if name not in changes:
         listed = ", ".join(changes), ", ".join(question_forms.NAMES)
         near = did_you_mean(name, [*changes, *question_forms.NAMES])

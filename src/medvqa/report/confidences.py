@@ -12,7 +12,7 @@ from medvqa.protocols import voting
 from medvqa.protocols.protocol import Protocol
 from medvqa.statistics.confidence import LEAST_DEVIATING, LEAST_GROUPS
 
-SOURCES: Mapping[str, str] = {
+SOURCES: Mapping[Source, str] = {
     "stated": "stated by the model",
     "option": "the chosen option's probability, among the options alone",
     "agreement": "share of a question's samples that chose as their vote",
@@ -43,7 +43,7 @@ def qualities(
     """
     found: dict[Source, Sequence[Result]] = {}
     if technique in OPTION_TECHNIQUES:
-        found["option"] = results
+        found["for ranking" if technique == "ps" else "option"] = results
     elif not protocol.readers:
         if protocol.confidence:
             found["stated"] = results
@@ -60,11 +60,6 @@ def _can_vote(result: Result) -> bool:
     return result.item.kind in CHOICE_KINDS and (bool(score.extracted) or score.outcome not in ("correct", "wrong"))
 
 
-def kind_of(found: ConfidenceQuality) -> str:
-    """Return where the confidences are from, in a word of SOURCES."""
-    return "for ranking" if found.technique == "ps" else found.source
-
-
 def table(
     found: Sequence[tuple[tuple[str, ...], str, ConfidenceQuality]], names: Sequence[str], *, short: bool = False
 ) -> Table:
@@ -74,9 +69,8 @@ def table(
     `short`: the measures in SHORT alone, and none of PS.
     """
     rows, about, notes = list[tuple[object, ...]](), list[About](), list[str]()
-    shown = [own for own in found if not (short and own[2].technique == "ps")]
+    shown = [own for own in found if not (short and own[2].source == "for ranking")]
     for named, title, each in shown:
-        kind = kind_of(each)
         for measure in each.measures:
             heading, meaning = NAMES[measure.name]
             if measure.coverage is not None:
@@ -85,8 +79,8 @@ def table(
                 percent, digits = measure.name in (ROOT, RISK), 3 if measure.name == "auroc" else 4
                 bounds = (measure.value, measure.low, measure.high, each.n, "answers")
                 figure = Figure(*bounds, groups=each.groups, percent=percent, digits=None if percent else digits)
-                rows.append((*named, kind, heading, figure, figure, figure))
-                about.append(About(group=f"{title}: {SOURCES[kind]}", note=meaning))
+                rows.append((*named, each.source, heading, figure, figure, figure))
+                about.append(About(group=f"{title}: {SOURCES[each.source]}", note=meaning))
         notes += _notes(each, f"{title}: " if len(shown) > 1 else "", short=short)
     columns = (*texts(*names, "confidence", "measure"), Column("value", "stated"), INTERVAL, UNITS)
     return Table("Confidence", columns, tuple(rows), tuple(notes), about=tuple(about))
@@ -99,7 +93,7 @@ def _notes(found: ConfidenceQuality, of: str, *, short: bool) -> Iterator[str]:
     if lacking or not short:
         left_out = f"; left out: {', '.join(lacking)}" if lacking else ""
         counts = f"of {found.n:,} of {counted(found.answers, 'answers')}"
-        yield f"{of}confidence is {SOURCES[kind_of(found)]}, {counts}{left_out}."
+        yield f"{of}confidence is {SOURCES[found.source]}, {counts}{left_out}."
     measures = found.by_name
     if 0 < found.groups < LEAST_GROUPS:
         yield f"{of}no intervals: {found.groups} groups of questions are independent, and {LEAST_GROUPS} are needed."
@@ -121,7 +115,7 @@ def compared_table(found: ConfidenceQuality, meaning: str) -> Table:
     titles = ("baseline", "new", "difference")
     columns = (*texts("measure"), *(Column(title, "figure") for title in titles), INTERVAL, UNITS)
     title = (
-        f"confidence ({SOURCES[kind_of(found)]}), {found.n:,} of {counted(found.answers, 'answers')} with one in both "
+        f"confidence ({SOURCES[found.source]}), {found.n:,} of {counted(found.answers, 'answers')} with one in both "
         f"runs: {meaning}new minus baseline; intervals two-sided, not adjusted, and no verdict of a gate"
     )
     return Table(title, columns, tuple(rows))

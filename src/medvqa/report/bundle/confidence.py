@@ -22,7 +22,7 @@ from medvqa.report.bundle.page_blocks import (
     table_block,
 )
 from medvqa.report.bundle.scorecard import grouped
-from medvqa.report.confidences import SOURCES, kind_of
+from medvqa.report.confidences import SOURCES
 from medvqa.report.sentences import title
 from medvqa.statistics.confidence import binned
 
@@ -37,7 +37,7 @@ def confidence_section(report: Report) -> PageSection:
     blocks += [] if table.rows else [NoticeBlock(note) for note in table.notes]
     for part in report.parts:
         for found in part.confidences:
-            tabs = (f"{title(report, part)}: {SOURCES[kind_of(found)]}",)
+            tabs = (f"{title(report, part)}: {SOURCES[found.source]}",)
             if found.n and found.rated.probability:
                 blocks.append(reliability(found, tabs))
             if found.n >= FEW:
