@@ -131,6 +131,7 @@ def test_a_run_goes_on_with_its_own_change_alone(repository: pytest.Pytester) ->
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (("--perturb=mask_region", "--ablate=blank"), "with --ablate=blank: the model would see nothing of the change"),
         ((NOISE, "--ablate=blank"), "with --ablate=blank: the model would see nothing of the change"),
         ((NOISE, "--ablate=text-only"), "with --ablate=text-only: the model would see nothing of the change"),
         (("--perturb=noise",), "--perturb=noise: no such change. Of images: gaussian_noise, "),
@@ -143,13 +144,21 @@ def test_what_cannot_be_changed_is_refused(repository: pytest.Pytester, argument
     assert told in text(result)
 
 
-def test_questions_without_images_are_refused_if_no_other_is_selected(repository: pytest.Pytester) -> None:
+def test_questions_without_images_are_not_asked(
+    repository: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
     PIL.Image.new("RGB", (40, 40), "red").save(repository.path / "a.png")
     (repository.path / "ward.csv").write_text("id,question,A,B,answer,image\n1,What?,x,y,A,\n2,What?,x,y,B,a.png\n")
     (repository.path / "ward.toml").write_text('file = "ward.csv"\n')
     asked = ["run", "--model=random", "--benchmark=ward.toml", NOISE]
-    assert main([*asked, "--select=[1]", "--run=none"]) == 4
+    assert main([*asked, "--select=[1]", "--run=none"]) != 0
     assert main([*asked, "--run=some"]) == 0
+    told = capsys.readouterr()
+    assert "for 1 question (MedMNIST-C; 1 by medvqa's choice" in told.out + told.err
+    assert "selected 1 of 2, by --perturb=gaussian_noise:3" in told.out
+    (repository.path / "ward.csv").write_text("id,question,A,B,answer,image\n1,What?,x,y,A,\n")
+    assert main([*asked, "--run=bare"]) == 4
+    assert "no question of ward has an image" in capsys.readouterr().err
 
 
 def test_the_page_shows_what_the_model_saw(repository: pytest.Pytester, known: dict[str, Item]) -> None:

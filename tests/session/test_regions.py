@@ -99,6 +99,6 @@ def test_questions_of_another_modality_are_not_asked(table: Path) -> None:
     with pytest.raises(UsageError) as caught:
         medvqa.evaluate("random", str(table), run="s", perturb="us_shadow")
     assert str(caught.value) == (
-        "--perturb=us_shadow:3: no question of regional has its modality: a tag modality with one of the words "
-        "ultrasound, us, sonography, ultrasonography, echocardiography"
+        "--perturb=us_shadow:3: no question of regional has an image of its modality: a tag modality with one of the "
+        "words ultrasound, us, sonography, ultrasonography, echocardiography"
     )

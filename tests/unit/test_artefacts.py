@@ -10,7 +10,8 @@ from PIL import Image
 
 from kept.medfm_robust import LEVELS as RECORDED
 from kept.medfm_robust import METHODS, SEED, kept, shape_of
-from medvqa.items import Item
+from medvqa import items
+from medvqa.items import Item, replace
 from medvqa.perturbing import LEVELS, PixelChange, artefacts, catalogue
 from medvqa.protocols import perturbation
 from support.laws import examples
@@ -169,8 +170,9 @@ def test_the_lines_of_motion_are_nested() -> None:
     ],
 )
 def test_an_artefact_is_for_its_modality(modalities: tuple[str, ...], perturb: str, asked: bool) -> None:
-    item = Item("q", "b", "single_choice", tags={"modality": modalities} if modalities else {})
+    item = Item("q", "b", images=(items.Image("a.png"),), tags={"modality": modalities} if modalities else {})
     assert perturbation.can_change(item, perturb) is asked
+    assert perturbation.can_change(replace(item, images=()), perturb) is not bool(perturb)
 
 
 def test_every_artefact_has_its_name_in_the_catalogue() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from medvqa import statistics
 from support.laws import examples
 
-SIMULATION = Path(__file__).parents[2] / "bench" / "statistics_early.py"
+SIMULATION = Path(__file__).parents[2] / "bench" / "promises" / "early.py"
 
 
 def path(sums: Sequence[float], sizes: Sequence[int], margin: float = 0.02, largest: int = 10) -> Any:

@@ -192,6 +192,15 @@ def test_the_first_image_alone_is_masked() -> None:
     assert seeds == {first.alteration.seed}
 
 
+@pytest.mark.parametrize("boxes", [[[-5, 0, 3, 3]], "zz", {"a": 1}, [[0, 0, 1e9, 5]]])
+def test_a_wrong_region_in_a_record_is_an_error_of_its_picture_alone(boxes: object, tmp_path) -> None:
+    Pillow.new("RGB", (20, 10)).save(tmp_path / "a.png")
+    item = Item("q", "b", images=(Image("a.png", str(tmp_path / "a.png")),), extra={"box_xywh": boxes})
+    (image,) = perturbation.altered(item.images, item, "mask_region:mean")
+    with pytest.raises(DataError, match="its region is not within its 20 x 10 pixels"):
+        image.pil()
+
+
 @pytest.mark.parametrize(
     ("typed", "text"),
     [("mask_region", "mask_region:mean"), ("mask_elsewhere:noise", "mask_elsewhere:noise"), ("flip", "flip")],

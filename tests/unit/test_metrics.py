@@ -1286,6 +1286,7 @@ def test_only_runs_that_offer_to_abstain_have_these_measures_and_signatures_name
     signed = {metrics.signed(metrics.effective_reliability(cost), {}) for cost in (1, 1.5)}
     assert len(signed) == 2
     assert any("wrong_costs:1.5" in each for each in signed)
+    assert "with -1.5 for 0 or unparsed" in metrics.effective_reliability(1.5).definition
 
 
 def test_confidences_are_scored_against_the_score_and_unread_ones_counted() -> None:

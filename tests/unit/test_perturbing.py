@@ -279,6 +279,7 @@ def test_a_name_is_read_with_level_and_set() -> None:
         ("bubble:\u0663", "levels are 1 to 5"),
         ("chestmnist/bubble", "'chestmnist' is no set of parameters of bubble; there are: pathmnist, bloodmnist"),
         ("/bubble", "'' is no set of parameters of bubble"),
+        ("chestmnist/ct_metal:2", "no set of parameters of ct_metal; type --perturb=ct_metal:2"),
     ],
 )
 def test_an_unknown_name_level_or_set_is_refused_with_what_there_is(typed: str, told: str) -> None:
@@ -316,10 +317,10 @@ def test_the_random_numbers_are_those_of_the_question_and_the_place() -> None:
 
 
 def test_how_many_questions_got_which_parameters_is_told() -> None:
-    asked = [question("1", "ct"), question("2", "ct"), question("3", "mri"), question("4", images=())]
+    asked = [question("1", "ct"), question("2", "ct"), question("3", "mri")]
     assert perturbation.parameters_used(asked, "gaussian_noise:3") == (
         "parameters of chestmnist for 1 question (MedMNIST-C; 1 by medvqa's choice: no modality with a set); "
-        "parameters of organamnist for 2 questions (MedMNIST-C); 1 question without an image, unchanged"
+        "parameters of organamnist for 2 questions (MedMNIST-C)"
     )
     assert perturbation.parameters_used(asked, "") == perturbation.parameters_used(asked, "typos:3") == ""
 

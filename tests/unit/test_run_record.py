@@ -138,6 +138,7 @@ def test_a_run_whose_model_chose_its_answer_is_refused_with_what_to_type(tmp_pat
         ({"schema": True}, "field schema: expected `int`, got `bool`"),
         ({"schema": 10**40}, "field schema: a later version wrote schema 1"),
         ({"benchmarks": {"a": {}, "b": {"items": -1}}}, "field benchmarks.b.items: expected `int` >= 0"),
+        ({"wrong_costs": -1}, "field wrong_costs: expected `float` > 0.0"),
         ({"protocol": {"shots": "3"}}, "field protocol.shots: expected `int`, got `str`"),
         ({"sessions": [{}, {"options": {"fresh": 1}}]}, "field sessions[1].options.fresh: expected `bool`, got `int`"),
     ],

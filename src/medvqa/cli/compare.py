@@ -59,7 +59,9 @@ class CompareArguments(Arguments):
         "FILE",
     )
     json: Path | None = written_as("JSON", "everything")
-    csv: Path | None = written_as("CSV", "measures and slices; changed images or questions in FILE.robustness.csv")
+    csv: Path | None = written_as(
+        "CSV (changed images or questions beside it, as NAME.robustness.csv)", "measures and slices"
+    )
     markdown: Path | None = written_as("Markdown", "what is printed")
     latex: Path | None = written_as("LaTeX", "the tables")
 

@@ -124,6 +124,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "lexicon": "print the tags of the questions as a tree, with counts",
         "leaks": "find the questions of a benchmark that a training set has",
         "split": "divide the questions of a benchmark into a part to train on and a part to test on",
+        "subset": "draw a cheap part of a benchmark that predicts the whole, and estimate the whole from it",
     },
     "people": {
         "read": "assign questions to readers or experts, write their pages, join their answers",

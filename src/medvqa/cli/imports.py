@@ -26,7 +26,8 @@ class ImportArguments(Arguments):
     yes: bool = option("ask nothing: if a role is unclear, stop and print the option to type")
     set: list[str] = option(
         "the column of a role: question, answer, image, id, options, A, B, kind, pair, patient, case, cluster, "
-        "tag, slice, private; or a key of the file, such as language=de, window=0,4095 or numbers_from=1 (repeatable)",
+        "box, tag, slice, private; or a key of the file, such as language=de, window=0,4095 or numbers_from=1 "
+        "(repeatable)",
         "ROLE=COLUMN",
     )
     show_cells: bool = option(

@@ -338,13 +338,13 @@ def effective_reliability(cost: float) -> Metric:
 
     @ratio(name="effective_reliability", binary=False, percent=False)
     def terms(results: Sequence[Result]) -> tuple[float, float]:
-        """Mean of the scores, with minus the cost for 0 or unparsed, and 0 for abstained or refused answers."""
         value, outcome = results[0].score.value, results[0].score.outcome
         if value is None:
             return LEFT_OUT
         return (0.0 if outcome in ("abstained", "refused") else value or -cost), 1.0
 
-    return replace(terms, signs=(("wrong_costs", f"{cost:g}"),), bounds=(-cost, 1.0))
+    definition = f"Mean of the scores, with -{cost:g} for 0 or unparsed, and 0 for abstained or refused answers."
+    return replace(terms, definition=definition, signs=(("wrong_costs", f"{cost:g}"),), bounds=(-cost, 1.0))
 
 
 rates = (invalid_rate, refused_rate, abstained_rate, unparsed_rate, error_rate, truncated_rate)

@@ -233,5 +233,5 @@ CHANGES: tuple[PixelChange, ...] = (
         PixelChange(name, "MedFM-Robust", words, apply, {"": levels}, modalities)
         for name, words, apply, levels, modalities in _MEDFM_ROBUST
     ),
-    PixelChange("flip", "ours", "left-right flip, which may change answers about sides", flip, {}),
+    PixelChange("flip", "ours", "left-right flip", flip, {}),
 )

@@ -39,11 +39,6 @@ def _is_grey(picture: PIL.Image.Image) -> bool:
 
 
 def words_of(alteration: Alteration) -> str:
-    """Return a change of a picture for people."""
-    return in_words(alteration.name, alteration.level, alteration.of)
-
-
-def in_words(name: str, level: int, of: str = "") -> str:
     """Return a change for people: "Gaussian noise, level 3 of chestmnist"."""
-    of_set = f" of {of}" if of else ""
-    return changes()[name].words + (f", level {level}{of_set}" if level else of_set)
+    words, level, of = changes()[alteration.name].words, alteration.level, alteration.of
+    return words + f", level {level}" * bool(level) + f" of {of}" * bool(of)

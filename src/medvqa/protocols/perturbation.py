@@ -56,7 +56,7 @@ class ImagePerturbation:
     @property
     def words(self) -> str:
         """The change for people: "Gaussian noise, level 3"."""
-        return catalogue.in_words(self.name, self.level, self.of)
+        return catalogue.words_of(Alteration(self.name, self.level, self.of))
 
     @property
     def is_mask(self) -> bool:
@@ -68,7 +68,8 @@ class ImagePerturbation:
         """The text on questions that it is for, after "has"."""
         if self.is_mask:
             return f"a region with room for it elsewhere; a table names regions in a column box: {regions.EXPECTED}"
-        return f"its modality: a tag {DIMENSION} with one of the words {', '.join(self.change.modalities)}"
+        words = ", ".join(self.change.modalities)
+        return "an image" + (f" of its modality: a tag {DIMENSION} with one of the words {words}" if words else "")
 
     @property
     def change(self) -> PixelChange:
@@ -92,8 +93,9 @@ def parse(typed: str) -> ImagePerturbation:
         raise UsageError(f"{option}: no such change. Of images: {listed[0]}. Of questions: {listed[1]}{meant}")
     change = changes[name]
     if slash and before not in change.parameters:
-        sets = ", ".join(filter(None, change.parameters)) or "it has one alone: leave the set out"
-        raise UsageError(f"{option}: '{printing.line(before)}' is no set of parameters of {name}; there are: {sets}")
+        sets = ", ".join(filter(None, change.parameters))
+        known = f"there are: {sets}" if sets else f"type --perturb={rest}"
+        raise UsageError(f"{option}: '{printing.line(before)}' is no set of parameters of {name}; {known}")
     if not change.parameters:
         raise UsageError(f"{option}: {name} has no levels; type --perturb={name}")
     if colon and not re.fullmatch(f"[1-{LEVELS}]", level):
@@ -145,14 +147,18 @@ def altered(images: Iterable[Image], item: Item, perturb: str) -> tuple[Image, .
     """Return the images of a question as `Protocol.perturb` changes them; as they are if it changes none.
 
     The random numbers follow from benchmark, item id and the image's place in the question. They are the same at all
-    levels, and for all changes.
+    levels, and for all changes. A region of a stranger's record that is wrong is none, which `Image.pil` refuses.
     """
     perturbation = of(perturb) if perturb else None
     if perturbation is None:
         return tuple(images)
     if perturbation.is_mask and (images := tuple(images)):
         first, *others = images
-        change = Alteration(perturbation.name, seed=_seed(item, 0), boxes=regions.boxes_of(item.extra))
+        try:
+            boxes = regions.boxes_of(item.extra)
+        except ValueError:
+            boxes = ()
+        change = Alteration(perturbation.name, seed=_seed(item, 0), boxes=boxes)
         return replace(first, alteration=change), *others
     name, _ = set_of(item, perturbation)
     return tuple(
@@ -164,20 +170,20 @@ def altered(images: Iterable[Image], item: Item, perturb: str) -> tuple[Image, .
 def can_change(item: Item, perturb: str) -> bool:
     """Return whether `Protocol.perturb` is for a question; runs ask no others.
 
-    A mask is for questions whose first image has a region, and a place elsewhere of its size. An artefact of a modality
-    is for questions of that modality, and for those that name none. ValueError if a region is wrong, or leaves its
-    image.
+    A question needs an image. A mask is for questions whose first image has a region, and a place elsewhere of its
+    size. An artefact of a modality is for questions of that modality, and for those that name none. ValueError if a
+    region is wrong, or leaves its image.
     """
     perturbation = of(perturb)
-    if perturbation is None:
-        return True
+    if perturbation is None or not item.images:
+        return perturbation is None
     if not perturbation.is_mask:
         told, wanted = item.tags.get(DIMENSION, ()), perturbation.change.modalities
         return not (told and wanted) or any(f"_{word}_" in f"_{slug}_" for slug in told for word in wanted)
     boxes = regions.boxes_of(item.extra)
     # The size of an image without a file is not known; its question ends as an error.
-    if not (boxes and item.images) or (size := item.images[0].blanked().size) is None:
-        return bool(boxes and item.images)
+    if not boxes or (size := item.images[0].blanked().size) is None:
+        return bool(boxes)
     if not regions.are_inside(boxes, size):
         raise ValueError(f"its region {boxes[0]} leaves its image of {size[0]} x {size[1]} pixels: {regions.EXPECTED}")
     return regions.has_place(boxes, size)
@@ -191,17 +197,18 @@ def _seed(item: Item, place: int) -> int:
 def parameters_used(items: Collection[Item], perturb: str) -> str:
     """Return how many questions got which parameters, "" if `Protocol.perturb` changes no images.
 
-    "parameters of chestmnist for 120 questions (MedMNIST-C)". Questions without an image are counted too.
+    "parameters of chestmnist for 120 questions (MedMNIST-C)".
     """
     perturbation = of(perturb)
     if perturbation is None:
         return ""
-    shown = [set_of(item, perturbation) for item in items if item.images]
-    bare, source = len(items) - len(shown), perturbation.change.source.replace("ours", "by medvqa")
+    shown, source = (
+        [set_of(item, perturbation) for item in items],
+        perturbation.change.source.replace("ours", "by medvqa"),
+    )
     number, ours = Counter(name for name, _ in shown), Counter(name for name, why in shown if why == BY_GENERAL)
-    told = [
+    return "; ".join(
         f"{f'parameters of {name} ' * bool(name)}for {counted(number[name], 'questions')} ({source}"
         f"{f'; {ours[name]:,} {BY_GENERAL}' * (name in ours)})"
         for name in sorted(number)
-    ]
-    return "; ".join(told + [f"{counted(bare, 'questions')} without an image, unchanged"] * bool(bare))
+    )

@@ -503,7 +503,7 @@ class RunRecord(RecordPart, frozen=True, eq=False):
     extraction: Always[ExtractionName] = "sound"
     reading_rules: Positive = 1
     metric_like: tuple[str, ...] = ()
-    wrong_costs: float | None = None
+    wrong_costs: Annotated[float, msgspec.Meta(gt=0, le=10**6)] | None = None
     ablation: Always[str | None] = None
     benchmarks: Always[dict[str, RecordedBenchmark]] = {}
     versions: Always[dict[str, str]] = {}

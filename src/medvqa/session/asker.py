@@ -122,7 +122,6 @@ class Asker:
         making = f"model '{options.model}'"
         try:
             checks.check_selected_votes(plan, self._selection[0] if self._selection else ())
-            checks.check_selected_images(plan, self._selection[0] if self._selection else ())
             reuse: Reuse = uploads.reuse(self.process.sources, plan.benchmarks.values())
             own_reuse: Reuse = "none" if self._asks_a_part_again() else reuse
             self._loaded = loaded = LoadedModel(

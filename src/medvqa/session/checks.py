@@ -121,9 +121,14 @@ def _check_votes(plan: Plan) -> None:
 
 
 def _check_perturbed(plan: Plan) -> None:
-    """UsageError if --perturb is for no question, or if the images of masked questions are exchanged; DataError."""
+    """UsageError if --perturb shows in no image, or if the images of masked questions are exchanged; DataError."""
     if (change := perturbation.of(plan.protocol.perturb)) is None:
         return
+    if plan.ablation in ("text-only", "blank"):
+        raise UsageError(
+            f"--perturb={change.text} with --ablate={plan.ablation}: the model would see nothing of the change; leave "
+            "one of them out"
+        )
     if change.is_mask and plan.ablation == "shuffle":
         raise UsageError(f"--ablate=shuffle --perturb={change.text}: a region is that of the question's own image")
     if all(len(plan.unchanged(name)) == len(plan.items(name)) for name in plan.benchmarks):
@@ -140,20 +145,6 @@ def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
         for item in plan.items(name):
             if (name, item.id) in selected and not voting.can_vote(item, benchmark):
                 raise voting.undefined(item)
-
-
-def check_selected_images(plan: Plan, keys: Iterable[QuestionKey]) -> None:
-    """UsageError if --perturb changes images, and no selected question of a benchmark has one."""
-    if perturbation.of(plan.protocol.perturb) is None:
-        return
-    selected = {(key.benchmark, key.item) for key in keys}
-    for name in plan.benchmarks:
-        has_image = [bool(item.images) for item in plan.items(name) if (name, item.id) in selected]
-        if has_image and not any(has_image):
-            raise UsageError(
-                f"--perturb={plan.protocol.perturb}: none of the {len(has_image):,} selected questions of {name} has "
-                "an image that could be changed; leave the option or the benchmark out"
-            )
 
 
 def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[str, ...] | None:
@@ -356,12 +347,17 @@ def _missing_notices(plan: Plan) -> list[str]:
 
 
 def _perturbed_notices(plan: Plan) -> list[str]:
-    """Return a line for each benchmark about the parameters of changed images, of all its questions."""
-    perturb = plan.protocol.perturb
+    """Return a line for each benchmark about the parameters of changed images, of all questions that can have them."""
+    if (change := perturbation.of(plan.protocol.perturb)) is None:
+        return []
     return [
-        f"medvqa: {name}: {perturbation.in_words(perturb)}, {told}"
+        f"medvqa: {name}: {change.words}, {told}"
         for name in plan.benchmarks
-        if (told := perturbation.parameters_used(plan.items(name), perturb))
+        if (
+            told := perturbation.parameters_used(
+                [item for item in plan.items(name) if item.id not in plan.unchanged(name)], change.text
+            )
+        )
     ]
 
 

@@ -57,11 +57,6 @@ def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[No
                 f"--{name}={printing.line(value)}: the answers of '{options.model}' were given to the questions and "
                 f"images as they are; {name} with a model that can be asked"
             )
-    if ablated in ("text-only", "blank") and perturbation.of(options.perturb or ""):
-        raise UsageError(
-            f"--perturb={options.perturb} with --ablate={ablated}: the model would see nothing of the change; leave "
-            "one of them out"
-        )
     chosen = benchmarks.choose(options.benchmarks, registry.benchmarks, options.data, options.data_typed)
     of_files = _prompt_files(project)
     chosen = [_with_prompts(benchmark, of_files) for benchmark in chosen]

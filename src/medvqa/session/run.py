@@ -300,7 +300,6 @@ class Run:
         UsageError also if another session writes the run, or a baseline lacks a selected question; DataError, OSError.
         """
         checks.check_selected_votes(self.plan, self._selected)
-        checks.check_selected_images(self.plan, self._selected)
         shot_checks.check_selected(self.plan, self._selected)
         self._hold()
         if self._exchange is not None:

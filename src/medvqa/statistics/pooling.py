@@ -13,7 +13,7 @@ The beta distribution makes the likelihood of mean and spread a product of beta 
 given mean and spread, beta distributed again (Gelman et al. 2013, Bayesian Data Analysis, section 5.3). What is left is
 an integral over two numbers, by Gauss and Legendre's nodes in the ranges that hold the mass.
 
-Pooling assumes that slices are alike before the data: it hides one that is much worse (`bench/statistics_pooled.py`).
+Pooling assumes that slices are alike before the data: it hides one that is much worse (`bench/promises/pooled.py`).
 """
 
 from __future__ import annotations

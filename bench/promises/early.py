@@ -1,4 +1,4 @@
-"""How often `--stop=early` stops wrongly, and how soon rightly: `python bench/statistics_early.py [--runs=N]`.
+"""How often `--stop=early` stops wrongly, and how soon rightly: `python bench/promises/early.py [--runs=N]`.
 
 Each design is simulated at a true loss of exactly the margin, where at most 5 % of runs may ever stop, and at a loss of
 8 points. "units" is the median number of questions until the stop. Draws are seeded. Two rules that are not used stand

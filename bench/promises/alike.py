@@ -1,6 +1,6 @@
 """How often runs are wrongly shown to be alike, and what a plan from two runs is worth.
 
-`python bench/statistics_alike.py [--runs=N]` prints three parts, in four minutes of a core. `alike`: the share of runs
+`python bench/promises/alike.py [--runs=N]` prints three parts, in four minutes of a core. `alike`: the share of runs
 with a true difference of just the margin that are shown to be alike, over designs of groups, and the share without a
 difference that are. `correlation`: the mean of the estimated correlation of flips, and how often its interval holds the
 true one. `planned`: the number of questions planned from two runs, over the number with which 80 % of gates pass. Draws
@@ -12,12 +12,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
-from gate import Figure, changes, compared
 from numpy.typing import NDArray
 
 from medvqa import statistics as st
+
+# Behind the standard library, whose `statistics` bench/statistics.py would hide.
+sys.path.append(str(Path(__file__).parents[1]))
+from gate import Figure, changes, compared
 
 DESIGNS = {
     "500 x 1": (500, 1),

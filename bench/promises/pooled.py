@@ -1,4 +1,4 @@
-"""What pooled estimates of slices gain and hide: `python bench/statistics_pooled.py [--runs=N]`.
+"""What pooled estimates of slices gain and hide: `python bench/promises/pooled.py [--runs=N]`.
 
 `gains`: 12 slices whose true rates differ by 5 points (standard deviation) around 70 %, with 6 to 18 questions each.
 The root mean square error of the pooled rates is at least 30 % below that of the raw ones, and the intervals of 95 %

@@ -1,4 +1,4 @@
-"""Whether judged means that few labels correct keep their promises: `python bench/statistics_judged.py [--runs=N]`.
+"""Whether judged means that few labels correct keep their promises: `python bench/promises/judged.py [--runs=N]`.
 
 `covers`: the interval of 95 % of the corrected mean holds the true mean in at least 93 % of runs. A judge whose mean is
 10 points too high scores 2,000 answers, people 120 of them, drawn at random (`simple`) or as `medvqa agreement` draws a

@@ -1,0 +1,136 @@
+"""Whether cheap subsets keep their promise: `python bench/promises/subset.py [--runs=N]`.
+
+`covers`: the interval of 95 % holds the value of the whole benchmark for a new model in at least 93 % of draws. The
+score of a question depends on its difficulty, on the model's skill and on chance; questions are single, in 20 groups of
+30 (drawn one by one, or `whole`), or in pairs that count if both are right (drawn by pairs). 3, 5 or 10 models are
+known. The new model is `alike` or `unlike`: it does not share the others' difficulties. Models of a `family` differ in
+2 % of their answers from the first one; unlike is 10 %.
+
+`random` is the width of the interval / that of a random sample of as many: below 1 the subset is the better one.
+`expected` is the standard error that is printed beforehand / the true one, for a model that is alike.
+
+Draws are seeded. With the default of 1,000 runs it takes about two minutes of a core; --runs=100 is a quick form.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from itertools import product
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medvqa.statistics import subset
+
+Floats = NDArray[np.float64]
+LEAST = 0.93
+DESIGNS = {
+    "single": (1500, 150),
+    "20 x 30": (600, 60),
+    "20 x 30 whole": (600, 12),
+    "pairs": (176, 44),
+    "family": (1500, 150),
+}
+"""Questions or pairs, and how many of these (of groups, if whole) are drawn."""
+MEANS = (0.0, 2.5)
+"""Mean skill: about half of the answers are right, or 9 of 10."""
+
+
+def answered(draw: np.random.Generator, kind: str, models: int, mean: float, *, unlike: bool) -> Floats:
+    """Return the scores of known models and, in the last row, of a new one: (models + 1, units)."""
+    units, each = DESIGNS[kind][0], 2 if kind == "pairs" else 1
+    group = np.arange(units) // 30 if "30" in kind else np.arange(units)
+
+    def difficulty() -> Floats:
+        of_group = draw.standard_normal(group.max() + 1)[group] if "30" in kind else 0.0
+        return np.asarray(1.5 * draw.standard_normal(units) + of_group)
+
+    if kind == "family":
+        # Checkpoints that answer nearly all questions as the first one does.
+        first, changes = draw.random(units) < 0.7, 0.1 if unlike else 0.02
+        return np.array(
+            [first ^ (draw.random(units) < (0.02, changes)[place == models]) for place in range(models + 1)], float
+        )
+    shared = difficulty()
+    rows = []
+    for place in range(models + 1):
+        own = difficulty() if unlike and place == models else shared
+        logit = mean + 0.5 * draw.standard_normal() - own
+        right = draw.random((each, units)) < 1 / (1 + np.exp(-logit))
+        rows.append(right.all(axis=0).astype(float))
+    return np.array(rows)
+
+
+def coverage(runs: int) -> Iterator[tuple[str, bool]]:
+    """Yield a line for each design, and whether it covers."""
+    for kind, models, unlike, mean in product(DESIGNS, (3, 5, 10), (False, True), MEANS):
+        if kind == "family" and mean:
+            continue
+        draw = np.random.default_rng([len(kind), models, unlike, int(mean)])
+        units, number = DESIGNS[kind]
+        cluster = np.arange(units) // 30 if "whole" in kind else np.arange(units)
+        held, errors, widths, by_chance, expected, means = (
+            0,
+            list[float](),
+            list[float](),
+            list[float](),
+            list[float](),
+            list[float](),
+        )
+        for seed in range(runs):
+            scores = answered(draw, kind, models, mean, unlike=unlike)
+            truth, clusters = float(scores[-1].mean()), int(cluster.max()) + 1
+            part = subset.draw(scores[:-1], cluster, np.zeros(clusters, int), number, seed)
+            found = estimated(part, scores[-1], cluster)
+            held += found.low <= truth <= found.high
+            errors.append(found.value - truth)
+            widths.append(found.high - found.low)
+            expected.append(part.error)
+            means.append(truth)
+            chance = draw.permutation(clusters) < number
+            totals = np.bincount(cluster, scores[-1])[chance] / units * clusters
+            by_chance.append(2 * 1.96 * sqrt((1 - number / clusters) * totals.var(ddof=1) / number))
+        share = held / runs
+        met = share >= LEAST - 2 * sqrt(LEAST * (1 - LEAST) / runs)
+        error = sqrt(np.mean(np.square(errors)))
+        yield (
+            f"{kind:<14}{models:2d} models  new {'unlike' if unlike else 'alike':<7} mean {100 * np.mean(means):2.0f}  "
+            f"covers {100 * share:5.1f} %  error {100 * error:4.1f}  bias {100 * np.mean(errors):+4.1f}  "
+            f"width / random {np.mean(widths) / np.mean(by_chance):.2f}"
+            + ("" if unlike else f"  expected / true {np.mean(expected) / error:.2f}")
+            + ("" if met else "  MISSED"),
+            met,
+        )
+
+
+def estimated(part: subset.Subset, new: Floats, cluster: NDArray[np.intp]) -> subset.Whole:
+    """Return the estimate of the whole from a new model's scores of the drawn units."""
+    asked = part.drawn[cluster]
+    _, place = np.unique(cluster[asked], return_inverse=True)
+    residual = (new - part.slope * part.predicted)[asked]
+    known = part.slope * float(part.predicted.mean())
+    return subset.whole(residual, place, part.stratum[part.drawn], np.bincount(part.stratum), known)
+
+
+def subset_part(runs: int) -> bool:
+    """Print the table; return whether the promise holds."""
+    print("covers")
+    kept = True
+    for line, met in coverage(runs):
+        print("  " + line, flush=True)
+        kept &= met
+    return kept
+
+
+def main() -> int:
+    """Return 1 if the promise is broken."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=1000, help="runs of each design (default: 1000)")
+    return 0 if subset_part(parser.parse_args().runs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
