@@ -101,17 +101,11 @@ def test_the_order_does_not_matter_and_values_lie_inside(cases: list[tuple[int, 
 @given(data)
 @examples(100)
 def test_pooled_rates_lie_between_the_raw_one_and_the_mean(cases: list[tuple[int, int]]) -> None:
-    """Between the raw rate and the range of the means that are likely: here the range of all rates and one half.
-
-    The mean's own posterior is drawn to its prior of one half, by about one of as many units as there are slices.
-    """
+    """Within the range of all raw rates and one half, to which the prior draws the mean of few units."""
     rate, n = rows(cases)
     found = statistics.pooled(rate, n)
     least, most = min(rate.min(), 0.5), max(rate.max(), 0.5)
     assert np.all((found.value >= least - 1e-6) & (found.value <= most + 1e-6))
-    # The extremes move inwards.
-    assert found.value[rate.argmax()] <= max(rate.max(), 0.5)
-    assert found.value[rate.argmin()] >= min(rate.min(), 0.5)
     # Of two slices with the same number, the one with the larger rate stays above.
     for i, j in zip(*np.where((n[:, None] == n) & (rate[:, None] > rate)), strict=True):
         assert found.value[i] > found.value[j]

@@ -161,15 +161,16 @@ def _posterior(right: Floats, wrong: Floats, times: Floats) -> Grid:
 
 def _places(box: Floats, node: Floats) -> Floats:
     """Return the nodes in each box, (boxes, nodes)."""
-    return box.mean(axis=1, keepdims=True) + (box[:, 1:] - box[:, :1]) / 2 * node
+    places: Floats = box.mean(axis=1, keepdims=True) + (box[:, 1:] - box[:, :1]) / 2 * node
+    return places
 
 
 def _log_likelihood(a: Floats, b: Floats, right: Floats, wrong: Floats, times: Floats) -> Floats:
     """Return the logarithm of the likelihood of the slices at each a and b, which have one shape."""
     from scipy.special import betaln
 
-    log: Floats = times @ (betaln(a.ravel() + right, b.ravel() + wrong) - betaln(a.ravel(), b.ravel()))
-    return log.reshape(a.shape)
+    terms: Floats = betaln(a.ravel() + right, b.ravel() + wrong) - betaln(a.ravel(), b.ravel())
+    return (times @ terms).reshape(a.shape)
 
 
 def _around(log: Floats, at: Floats, box: Floats) -> Floats:
