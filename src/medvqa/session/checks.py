@@ -142,6 +142,17 @@ def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
                 raise voting.undefined(item)
 
 
+def perturbed_notices(plan: Plan, keys: Iterable[QuestionKey]) -> list[str]:
+    """Return a line for each benchmark about the parameters of changed images, of its selected questions."""
+    perturb, selected = plan.protocol.perturb, {(key.benchmark, key.item) for key in keys}
+    asked = {name: [item for item in plan.items(name) if (name, item.id) in selected] for name in plan.benchmarks}
+    return [
+        f"medvqa: {name}: {perturbation.in_words(perturb)}, {told}"
+        for name, items in asked.items()
+        if items and (told := perturbation.parameters_used(items, perturb))
+    ]
+
+
 def check_selected_images(plan: Plan, keys: Iterable[QuestionKey]) -> None:
     """UsageError if --perturb changes images, and no selected question of a benchmark has one."""
     if perturbation.of(plan.protocol.perturb) is None:
@@ -319,7 +330,6 @@ def notices(plan: Plan) -> list[str]:
         *_unread(plan),
         *_missing_notices(plan),
         *_burnt_in_notices(plan),
-        *_perturbed_notices(plan),
         *uploads.notices(plan),
     ]
 
@@ -352,16 +362,6 @@ def _missing_notices(plan: Plan) -> list[str]:
         f"medvqa: {name}: {len(absent)} of {number} images are missing; questions about them end in errors"
         for name, number, absent in missing
         if absent
-    ]
-
-
-def _perturbed_notices(plan: Plan) -> list[str]:
-    """Return a line for each benchmark about the parameters of changed images, of all its questions."""
-    perturb = plan.protocol.perturb
-    return [
-        f"medvqa: {name}: {perturbation.in_words(perturb)}, {told}"
-        for name in plan.benchmarks
-        if (told := perturbation.parameters_used(plan.items(name), perturb))
     ]
 
 
