@@ -319,6 +319,7 @@ def test_each_source_of_a_run_has_its_measures() -> None:
     assert of("mc", stated) == {}
     assert of("mc", stated, confidence=True) == {"stated": (140, 200)}
     assert of("mc", [said(1, None)], confidence=True) == {"stated": (0, 1)}
+    assert of("mc", stated, confidence=True, rotations=None) == {}, "orders are folded into one answer"
     assert of("gd", [sure(0.9, True)]) == {"option": (1, 1)}
     assert of("gd", [replace(sure(0.9, True), answer=Answer("A"))]) == {}
     votes = [said(k, None, "correct" if s < 4 or k % 2 else "wrong", sample=s) for k in range(20) for s in range(1, 6)]
