@@ -99,7 +99,8 @@ def _notes(found: ConfidenceQuality, of: str, *, short: bool) -> Iterator[str]:
         yield f"{of}confidence is {SOURCES[found.source]}, {counts}{left_out}."
     measures = found.by_name
     if 0 < found.groups < LEAST_GROUPS:
-        yield f"{of}no intervals: {found.groups} groups of questions are independent, and {LEAST_GROUPS} are needed."
+        few = f"{found.groups} groups of questions are independent, and {LEAST_GROUPS} are needed"
+        yield f"{of}no intervals of areas, risk and calibration: {few}."
     elif found.n and measures["aurc"].low is None:
         yield f"{of}no intervals of areas: they need {LEAST_DEVIATING} groups with a right and with a wrong answer."
     square = measures[SQUARE].value if SQUARE in measures else None
