@@ -98,8 +98,8 @@ def test_a_model_sees_changed_pixels_and_results_have_the_data_sets_images(
     images = [[one.item.images for one in run_folder.read(stored(repository, n)).results] for n in ("clean", "noise")]
     assert images[0] == images[1]
     assert (
-        "medvqa: phantom-gmai-mmbench: Gaussian noise, level 3, parameters of chestmnist for 71 questions (MedMNIST-C; "
-        "33 by medvqa's choice: no modality with a set); parameters of dermamnist for 8 questions (MedMNIST-C); "
+        "medvqa: phantom-gmai-mmbench: Gaussian noise, level 3, parameters of chestmnist for 4 questions (MedMNIST-C; "
+        "1 by medvqa's choice: no modality with a set); parameters of organamnist for 2 questions (MedMNIST-C)\n"
     ) in text(result)
     record = read_run(stored(repository, "noise"))
     assert record.protocol.perturb == "gaussian_noise:3"
@@ -176,7 +176,7 @@ def test_the_page_shows_what_the_model_saw(repository: pytest.Pytester, known: d
     ) in notices
     facts = [fact for block in method.method_section(built, []).blocks for fact in getattr(block, "facts", ())]
     told = {fact.name: fact.value for fact in facts}
-    assert told["Changed images"].startswith("Gaussian noise, level 3, parameters of ")
+    assert told["Changed images"].startswith("Gaussian noise, level 3, parameters of chestmnist for 4 questions (")
 
 
 def test_the_server_shows_what_the_model_saw(

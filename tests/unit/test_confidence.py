@@ -24,6 +24,7 @@ from medvqa.metrics import confident
 from medvqa.metrics.confidences import confidence_of
 from medvqa.metrics.confident import CURVES, RISK, ROOT, SQUARE, Rated, quality, ranking_of
 from medvqa.protocols.protocol import Protocol
+from medvqa.records import run_folder
 from medvqa.report import comparison, confidences, terminal, writing
 from medvqa.report.bundle import confidence as page
 from medvqa.report.bundle.page_blocks import PlotBlock, PlotPoint, TableBlock
@@ -324,6 +325,7 @@ def test_each_source_of_a_run_has_its_measures() -> None:
     assert of("mc", stated) == {}
     assert of("mc", stated, confidence=True) == {"stated": (140, 200)}
     assert of("mc", [said(1, None)], confidence=True) == {"stated": (0, 1)}
+    assert of("mc", stated, confidence=True, rotations=None) == {}, "orders are folded into one answer"
     assert of("gd", [sure(0.9, True)]) == {"option": (1, 1)}
     assert of("gd", [replace(sure(0.9, True), answer=Answer("A"))]) == {}
     votes = [said(k, None, "correct" if s < 4 or k % 2 else "wrong", sample=s) for k in range(20) for s in range(1, 6)]
@@ -546,3 +548,18 @@ def test_log_likelihoods_of_equal_size_are_chance() -> None:
     item = Item("q", "b", "single_choice", "?", {"A": "a", "B": "b", "C": "c"}, ("A",))
     result = Result("r", item, "", Answer("", dict.fromkeys("ABC", -exp(5))), Score(1.0, "correct", ("A",)), "gd")
     assert ranking_of(result) == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_the_brier_score_and_the_log_loss_are_those_of_the_measures(tmp_path: Path, samples: int) -> None:
+    path = run(tmp_path / "run", 0.1, 1, **({"samples": samples} if samples > 1 else {}))
+    if samples > 1:
+        made = [replace(each, sample=k) for each in run_folder.read(path).results for k in range(1, samples + 1)]
+        kept = [each for number, each in enumerate(made) if number % 7]
+        path = pages.write(tmp_path / "sampled", kept, protocol={"confidence": True, "samples": samples})
+    for part in report.build(path, pages.PHANTOM).parts:
+        measured = {each.name: (each.value, each.low, each.high) for each in part.measures if not each.slice}
+        stated = next(found for found in part.confidences if found.source == "stated").by_name
+        for name in ("brier_score", "log_loss"):
+            assert (stated[name].value, stated[name].low, stated[name].high) == measured[name]
+        assert None not in measured["brier_score"]

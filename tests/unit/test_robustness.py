@@ -254,6 +254,24 @@ def test_a_flip_is_no_form_and_has_its_own_row() -> None:
     )
 
 
+def test_a_form_of_few_questions_cuts_no_other_and_is_named_beside_all_together() -> None:
+    sides = [answered("A" * 12), answered("A" * 6 + "B" * 6, "typos:3"), answered("AB" + "-" * 10, "paraphrase:a.csv")]
+    found = found_in(sides)
+    assert [(each.forms, each.share.value, each.share.n) for each in found.consistency] == [
+        (("paraphrase:a.csv",), 0.5, 2),
+        (("typos:3",), 0.5, 12),
+        (("paraphrase:a.csv", "typos:3"), 0.5, 2),
+    ]
+    told = (
+        "ward, mc: the same answer in all forms is counted on the 2 questions that all forms asked; paraphrase:a.csv "
+        "asked the fewest, 2."
+    )
+    assert told in report_of.notes(found)
+    assert any(told in section for section in text_of(sides))
+    equal = [*sides[:2], answered("A" * 12, "typos:1")]
+    assert not any("asked the fewest" in note for note in report_of.notes(found_in(equal)))
+
+
 def text_of(sides: Sequence[Side]) -> list[tuple[str, ...]]:
     return [section.notes for section in comparison.of_study(comparing.study(sides, KNOWN), KNOWN)]
 

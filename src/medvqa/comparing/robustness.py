@@ -60,7 +60,7 @@ class ChangedMeasure:
 
 @dataclass(frozen=True, slots=True)
 class Consistency:
-    """The share of questions with the same answer in the clean run and in all of the `forms`.
+    """The share of questions with the same answer in the clean run and in all of the `forms`, which all have scored.
 
     `invalid` counts the questions of which an answer is refused, abstained or unparsed: it is the same as no other.
     """
@@ -177,19 +177,21 @@ class _CleanRun:
                 yield ChangedMeasure(kind, name, level, run, self._sides[baseline].name, compared, value, share)
 
     def _consistency(self) -> Iterator[Consistency]:
-        """Yield each form and all together, on the questions that all of them have scored; a flip by itself."""
+        """Yield each form, then all together on the questions that all of them have scored; a flip by itself."""
         forms = [place for (kind, _), places in self._places.items() if kind == "form" for _, place in places]
-        for places in (forms, [place for _, place in self._places.get(("image", FLIP), ())]):
+        flips = [place for _, place in self._places.get(("image", FLIP), ())]
+        together = [forms] if len(forms) > 1 else []
+        for places in (*([place] for place in forms), *together, flips):
             for part in self._alignment.parts((0, *places), self._benchmarks) if places else ():
-                changed = part.places[1:]
-                for own in [*((place,) for place in changed), *([changed] if len(changed) > 1 else [])]:
-                    yield self._same_answers(part, own)
+                # Some forms may have no answers to a benchmark.
+                if len(part.places) > 2 or (len(places) == 1 and len(part.places) == 2):
+                    yield self._same_answers(part)
 
-    def _same_answers(self, part: CommonPart, places: Sequence[int]) -> Consistency:
+    def _same_answers(self, part: CommonPart) -> Consistency:
         import numpy as np
 
-        runs = [part.runs[part.places.index(place)] for place in (0, *places)]
-        scored = np.all([run.scored for run in part.runs], axis=0)
+        runs, places = part.runs, part.places[1:]
+        scored = np.all([run.scored for run in runs], axis=0)
         same, invalid, firsts = [], 0, []
         for question in np.flatnonzero(scored).tolist():
             scores = [{(each.variant, each.sample): each.score for each in run.latest(question)} for run in runs]

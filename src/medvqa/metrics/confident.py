@@ -13,6 +13,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 from medvqa.items import INVALID_OUTCOMES, OUTCOMES, Outcome, Result
+from medvqa.metrics import measuring
 from medvqa.metrics.confidences import Source, brier_score, confidence_of, log_loss
 from medvqa.metrics.frames import groups
 from medvqa.statistics import confidence as statistics
@@ -142,8 +143,6 @@ class ConfidenceQuality:
 
 def quality(benchmark: str, source: Source, results: Sequence[Result]) -> ConfidenceQuality:
     """Return the measures of the confidences of one technique's results, one or more, whose order does not matter."""
-    import numpy as np
-
     ordered = sorted(results, key=lambda result: result.key)
     rated, measures = Rated.of(ordered), list[ConfidenceMeasure]()
     about = rated.confidence, rated.correct
@@ -160,9 +159,9 @@ def quality(benchmark: str, source: Source, results: Sequence[Result]) -> Confid
         square = statistics.calibration(*about, rated.group)
         root = (None if end is None else sqrt(max(end, 0.0)) for end in square)
         measures += [ConfidenceMeasure(SQUARE, *square), ConfidenceMeasure(ROOT, *root)]
-        for metric in (brier_score, log_loss):
-            terms = np.array([metric.terms([result])[0] for result in rated.results])
-            measures.append(ConfidenceMeasure(metric.name, *statistics.averaged(terms, rated.group, metric.bounds)))
+        # As in the table of measures: these are means over questions.
+        scores = measuring.measures(rated.results, (brier_score, log_loss), (), benchmark=benchmark, signature={})
+        measures += [ConfidenceMeasure(own.name, own.value, own.low, own.high) for own in scores if not own.slice]
     return ConfidenceQuality.of(benchmark, source, rated, ordered, measures)
 
 

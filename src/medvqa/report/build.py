@@ -446,7 +446,7 @@ def _part(
         _spreads(benchmark, technique, results, protocol, prompts, tuple(by_prompt)),
         counted,
         combining.votes(results, protocol),
-        qualities(benchmark.name, technique, results, protocol),
+        qualities(benchmark.name, technique, _separate(results, protocol, prompts), protocol),
     )
 
 
@@ -462,10 +462,8 @@ def _spreads(
     if protocol.readers:
         # The table of readers has the values of each.
         return ()
-    # Each sample has a value of its own: samples stay apart, rotations do not.
-    separate = combining.combined(results, replace(protocol, combine="mean"), prompts)
     spreads = metrics.spreads(
-        separate,
+        _separate(results, protocol, prompts),
         benchmark.metrics,
         benchmark=benchmark.name,
         technique=technique,
@@ -475,6 +473,13 @@ def _spreads(
         decomposed=benchmark.headline,
     )
     return tuple(spreads)
+
+
+def _separate(
+    results: Sequence[Result], protocol: Protocol, prompts: Mapping[str, Sequence[str]]
+) -> tuple[Result, ...]:
+    """Return the results in which each sample has a value of its own: samples stay apart, rotations do not."""
+    return combining.combined(results, replace(protocol, combine="mean"), prompts)
 
 
 def prompt_of(result: Result) -> str:

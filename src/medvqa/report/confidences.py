@@ -39,12 +39,15 @@ def qualities(
 ) -> tuple[ConfidenceQuality, ...]:
     """Return the quality of the confidences of a technique's results, for each source that the run has.
 
-    Answers are counted one by one; for agreement, the votes of each question's samples. People have no probabilities.
+    Answers are counted one by one; for agreement, the votes of each question's samples. People have no probabilities,
+    and answers in several orders of the options are folded into one.
     """
+    if protocol.readers or protocol.rotations != 0:
+        return ()
     found: dict[Source, Sequence[Result]] = {}
     if technique in OPTION_TECHNIQUES:
         found["for ranking" if technique == "ps" else "option"] = results
-    elif not protocol.readers:
+    else:
         if protocol.confidence:
             found["stated"] = results
         if len({result.sample for result in results}) > 1 and all(map(_can_vote, results)):
@@ -96,7 +99,8 @@ def _notes(found: ConfidenceQuality, of: str, *, short: bool) -> Iterator[str]:
         yield f"{of}confidence is {SOURCES[found.source]}, {counts}{left_out}."
     measures = found.by_name
     if 0 < found.groups < LEAST_GROUPS:
-        yield f"{of}no intervals: {found.groups} groups of questions are independent, and {LEAST_GROUPS} are needed."
+        few = f"{found.groups} groups of questions are independent, and {LEAST_GROUPS} are needed"
+        yield f"{of}no intervals of areas, risk and calibration: {few}."
     elif found.n and measures["aurc"].low is None:
         yield f"{of}no intervals of areas: they need {LEAST_DEVIATING} groups with a right and with a wrong answer."
     square = measures[SQUARE].value if SQUARE in measures else None

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from medvqa.comparing import Robustness
-from medvqa.comparing.robustness import FLIP, RATES
-from medvqa.figures import INTERVAL, UNITS, Column, Table, csv, numbers, texts
+from medvqa.comparing.robustness import FLIP, RATES, Consistency
+from medvqa.figures import INTERVAL, UNITS, Column, Table, counted, csv, numbers, texts
 
 NAMES = 3
 """The columns that name a measure."""
@@ -34,7 +34,25 @@ def notes(found: Robustness) -> list[str]:
             "mask" in kinds
         ),
     }
-    return [sentence for sentence, holds in said.items() if holds]
+    return [*(sentence for sentence, holds in said.items() if holds), *_fewest(found.consistency)]
+
+
+def _fewest(found: Sequence[Consistency]) -> Iterator[str]:
+    """Yield which form leaves few questions to all forms together, of each part whose forms have unequal numbers."""
+    for every in found:
+        part = every.benchmark, every.technique
+        one = {
+            own.forms[0]: own.share.n or 0
+            for own in found
+            if (own.benchmark, own.technique) == part and len(own.forms) == 1
+        }
+        asked = {form: one[form] for form in every.forms}
+        if len(asked) > 1 and (every.share.n or 0) < max(asked.values()):
+            yield (
+                f"{every.benchmark}, {every.technique}: the same answer in all forms is counted on the "
+                f"{counted(every.share.n or 0, 'questions')} that all forms asked; {min(asked, key=asked.__getitem__)} "
+                f"asked the fewest, {min(asked.values()):,}."
+            )
 
 
 def tables(found: Robustness) -> Iterator[Table]:

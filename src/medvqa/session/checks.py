@@ -147,6 +147,17 @@ def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
                 raise voting.undefined(item)
 
 
+def perturbed_notices(plan: Plan, keys: Iterable[QuestionKey]) -> list[str]:
+    """Return a line for each benchmark about the parameters of changed images, of its selected questions."""
+    perturb, selected = plan.protocol.perturb, {(key.benchmark, key.item) for key in keys}
+    asked = {name: [item for item in plan.items(name) if (name, item.id) in selected] for name in plan.benchmarks}
+    return [
+        f"medvqa: {name}: {perturbation.in_words(perturb)}, {told}"
+        for name, items in asked.items()
+        if items and (told := perturbation.parameters_used(items, perturb))
+    ]
+
+
 def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[str, ...] | None:
     options, model, judge = plan.options, plan.model, None if plan.judge is None else plan.judge.chosen
     model.check_consent(trust_remote_code=options.trust_remote_code)
@@ -310,7 +321,6 @@ def notices(plan: Plan) -> list[str]:
         *_unread(plan),
         *_missing_notices(plan),
         *_burnt_in_notices(plan),
-        *_perturbed_notices(plan),
         *uploads.notices(plan),
     ]
 
@@ -343,21 +353,6 @@ def _missing_notices(plan: Plan) -> list[str]:
         f"medvqa: {name}: {len(absent)} of {number} images are missing; questions about them end in errors"
         for name, number, absent in missing
         if absent
-    ]
-
-
-def _perturbed_notices(plan: Plan) -> list[str]:
-    """Return a line for each benchmark about the parameters of changed images, of all questions that can have them."""
-    if (change := perturbation.of(plan.protocol.perturb)) is None:
-        return []
-    return [
-        f"medvqa: {name}: {change.words}, {told}"
-        for name in plan.benchmarks
-        if (
-            told := perturbation.parameters_used(
-                [item for item in plan.items(name) if item.id not in plan.unchanged(name)], change.text
-            )
-        )
     ]
 
 

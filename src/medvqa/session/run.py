@@ -283,6 +283,8 @@ class Run:
         self._empty_shard = self._empty_shard or empty_shard
         if not self._selected:
             self._selected, self._left_out, self._evaluates = tuple(keys), left_out, evaluates
+            for line in checks.perturbed_notices(self.plan, self._selected) if evaluates else ():
+                self.display.say(line)
 
     def select_stored(self, left_out: LeftOut) -> None:
         """Read the selection that a worker stored, if this session has none yet (DataError, OSError)."""
