@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from medvqa import statistics as st
 
-# Behind the standard library, whose `statistics` bench/statistics.py would hide.
 sys.path.append(str(Path(__file__).parents[1]))
 from gate import Figure, changes, compared
 

@@ -1,6 +1,6 @@
-"""Whether the statistics keep their promises: `python bench/statistics.py [PART...] [--quick]`.
+"""Whether the statistics keep their promises: `python bench/promises [PART...] [--quick]`.
 
-Each part is a script in bench/promises/, which prints its designs with the simulated figures, and whether all hold.
+Each part is a script beside this one, which prints its designs with the simulated figures, and whether all hold.
 All parts take about ten minutes of a core, --quick a tenth of that. The exit code is 1 if a promise is broken.
 """
 
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PARTS = Path(__file__).parent / "promises"
+PARTS = Path(__file__).parent
 RUNS = {"judged": 1000, "alike": 1000, "pooled": 500, "early": 4000, "subset": 1000}
 """The parts, and the simulated runs of each of their designs."""
 
