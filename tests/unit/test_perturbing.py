@@ -323,7 +323,9 @@ def test_how_many_questions_got_which_parameters_is_told() -> None:
         "parameters of chestmnist for 1 question (MedMNIST-C; 1 by medvqa's choice: no modality with a set); "
         "parameters of organamnist for 2 questions (MedMNIST-C)"
     )
-    assert perturbation.parameters_used(asked[:1], "flip") == ("for 1 question (by medvqa)")
+    assert perturbation.parameters_used(asked[:1], "flip") == (
+        "for 1 question (by medvqa); answers about sides may change"
+    )
     assert perturbation.in_words("flip") == "left-right flip"
     assert perturbation.parameters_used(asked, "") == perturbation.parameters_used(asked, "typos:3") == ""
 

@@ -51,7 +51,7 @@ class PixelChange:
     `apply` takes pixels, the parameters of a level, and a generator of random numbers; it returns new pixels of the
     same shape. `parameters`: by set, those of levels 1 to LEVELS. A change without levels has {}, and `apply` gets the
     boxes of its `Alteration`. `words`: the change in a few words for people, such as "Gaussian noise". `modalities`:
-    words of the tag `modality` of the questions that it is for, () for any.
+    words of the tag `modality` of the questions that it is for, () for any. `caution`: what its answers need not keep.
     """
 
     name: str
@@ -60,3 +60,4 @@ class PixelChange:
     apply: Callable[[NDArray[np.uint8], Any, np.random.Generator], NDArray[np.uint8]]
     parameters: Mapping[str, tuple[Any, ...]]
     modalities: tuple[str, ...] = ()
+    caution: str = ""

@@ -242,5 +242,5 @@ CHANGES: tuple[PixelChange, ...] = (
         PixelChange(name, "MedFM-Robust", words, apply, {"": levels}, modalities)
         for name, words, apply, levels, modalities in _MEDFM_ROBUST
     ),
-    PixelChange("flip", "ours", "left-right flip", flip, {}),
+    PixelChange("flip", "ours", "left-right flip", flip, {}, caution="answers about sides may change"),
 )

@@ -210,8 +210,9 @@ def parameters_used(items: Collection[Item], perturb: str) -> str:
         perturbation.change.source.replace("ours", "by medvqa"),
     )
     number, ours = Counter(name for name, _ in shown), Counter(name for name, why in shown if why == BY_GENERAL)
-    return "; ".join(
+    told = [
         f"{f'parameters of {name} ' * bool(name)}for {counted(number[name], 'questions')} ({source}"
         f"{f'; {ours[name]:,} {BY_GENERAL}' * (name in ours)})"
         for name in sorted(number)
-    )
+    ]
+    return "; ".join(filter(None, [*told, perturbation.change.caution]))
