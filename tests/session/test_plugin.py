@@ -672,7 +672,9 @@ def test_recorded_answers_are_scored_by_their_technique_and_cannot_be_ablated(te
     assert first == again
     result = run(techniques, recorded, "--ablate=blank")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert re.search(r"--ablate=blank: the answers of 'replay:.*' were given to the images as they are", text(result))
+    assert re.search(
+        r"--ablate=blank: the answers of 'replay:.*' were given to the questions and images as they are", text(result)
+    )
 
 
 BAD_PROMPT = """

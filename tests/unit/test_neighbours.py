@@ -300,7 +300,9 @@ def test_the_second_reply_is_scored(apart: Path, tmp_path: Path) -> None:
     assert second.turns[0].reply.startswith("It could be")
     with pytest.raises(UsageError, match=r"'medxpertqa-mm': backend 'oneturn' takes .* --prompt=direct$"):
         medvqa.evaluate(OneTurn(), run="refused", **options)
-    with pytest.raises(UsageError, match=r"benchmark 'medxpertqa-mm': it has turns of its own; leave --reasoning and"):
+    with pytest.raises(
+        UsageError, match=r"benchmark 'medxpertqa-mm': it has turns of its own; leave --reasoning=cot out"
+    ):
         medvqa.evaluate(Reasoner(), run="refused", reasoning="cot", **options)
     direct = medvqa.evaluate(OneTurn(), run="direct", prompt="direct", **options)
     assert {result.score.extracted for result in run_folder.read(direct.folder).results} == {("C",)}
