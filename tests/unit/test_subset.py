@@ -195,11 +195,37 @@ def test_another_measure_a_dimension_and_groups(here: Path, capsys: pytest.Captu
         (["x.csv", "--of=reports/a", "--size=3"], "--size is for drawing one"),
         (["x.csv", "y.csv", "--of=reports/a"], "name one file of a subset"),
         (["x.csv", "--of=reports/a"], "x.json: cannot be read"),
+        ([".", "--of=reports/a"], ".: a folder; name the file of a subset"),
+        (["/", "--of=reports/a"], "/: a folder; name the file of a subset"),
+        (["reports/a", "--of=reports/a"], "reports/a: a folder; name the file of a subset"),
+        (["reports/a", "reports/b", "--size=30", "-o", "."], ".: a folder; name the file of a subset"),
     ],
 )
 def test_what_cannot_be_drawn(here: Path, capsys: pytest.CaptureFixture[str], typed: list[str], told: str) -> None:
     assert main(["subset", *typed]) == 4
     assert told in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_damaged_file(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["subset", *FIVE, "--size=30", "-o", "s.csv"]) == 0
+    content = json.loads(Path("s.json").read_text())
+    units, many = content["units"], len(content["strata"])
+    for fields in (
+        {"units": [], "stratum": [], "strata": []},
+        {"strata": [2**70] * many},
+        {"strata": [0] * many},
+        {"stratum": [10**12] * len(content["stratum"])},
+        {"stratum": [-1] * len(content["stratum"])},
+        {"units": [units[0] | {"cluster": 10**12}, *units[1:]]},
+        {"units": [units[0] | {"predicted": 1e308}, *units[1:]], "slope": 1e308},
+        {"units": [units[1], *units[1:]]},
+        {"slope": -5.0},
+        {"mean": 7.0},
+    ):
+        Path("s.json").write_text(json.dumps(content | fields))
+        capsys.readouterr()
+        assert main(["subset", "s.csv", "--of=reports/a"]) == 4, fields
+        assert "the file of the subset is damaged" in " ".join(capsys.readouterr().err.split())
 
 
 def changed(run: str, name: str, **fields: object) -> None:
@@ -268,3 +294,20 @@ def test_the_better_half_of_the_runs_tells_a_wrong_key() -> None:
     asked[4][-1] = answered(4, 24, "A")
     assert subsetting._suspects(asked) == ()
     assert subsetting._suspects(asked[1:5]) == ()
+
+
+def test_an_open_question_is_no_suspect_because_of_how_its_key_is_written() -> None:
+    def open_answer(run: int, said: str) -> Result:
+        item = Item("q24", "ward", "open", "?", {}, ("The Lung", "Lungs"))
+        score = Score(float(said == "lung"), "correct" if said == "lung" else "wrong", (said,))
+        return Result(f"run{run}", item, "p", Answer(said), score)
+
+    # Run k knows the first 4 (k + 1) questions; most know the open one, and the best run does not.
+    runs = [[answered(k, n, "A" if n < 4 * (k + 1) else "B") for n in range(24)] for k in range(6)]
+    assert (
+        subsetting._suspects([[*own, open_answer(k, "heart" if k == 5 else "lung")] for k, own in enumerate(runs)])
+        == ()
+    )
+    weak = [[*own, open_answer(k, "lung" if k == 0 else "heart")] for k, own in enumerate(runs)]
+    (suspect,) = subsetting._suspects(weak)
+    assert (suspect.key, suspect.answer, suspect.alike) == ("The Lung or Lungs", "heart", True)

@@ -42,13 +42,13 @@ def run(typed: SubsetArguments) -> str:
         raise UsageError("subset: type how many questions to draw, such as --size=100; --of=RUN estimates the whole")
     registry, named = known_and_named(typed, typed.options().benchmarks, typed.runs)
     path = typed.output or Path("subset.csv")
-    for file in (path, path.with_suffix(".json")):
+    for file in (path, beside := subsetting.json_beside(path)):
         if file.exists() or path.suffix == ".json":
             raise UsageError(f"{path}: a new table such as subset.csv is expected, and no {file} beside it")
     how = typed.size, typed.seed or 0, typed.measure or "", typed.by or ""
     part = subsetting.draw(comparing.load_beside(typed.runs, named), registry.benchmarks, *how, groups=typed.groups)
     write("-o", path, lambda: subsetting.tags(part))
-    write("-o", path.with_suffix(".json"), lambda: part)
+    write("-o", beside, lambda: part)
     return subsetting.text(part, path, registry.benchmarks)
 
 

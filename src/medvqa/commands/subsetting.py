@@ -20,7 +20,7 @@ from medvqa.records import run_folder
 from medvqa.statistics import subset
 from medvqa.statistics.subset import LEAST_DRAWN, LEAST_MODELS, Whole
 
-MAX_BYTES, SHOWN = 2**27, 12
+MAX_BYTES, SHOWN, MOST_SLOPE = 2**27, 12, 1e9
 TAG, DRAWN = "subset", "drawn"
 """The dimension and the value of the tag that selects the drawn questions."""
 
@@ -127,7 +127,14 @@ def draw(
 
 def read(path: Path) -> SubsetFile:
     """Read the JSON file of a subset, also if its table of tags is named (UsageError)."""
-    return decode.decode(path.with_suffix(".json"), SubsetFile, limit=MAX_BYTES)
+    return decode.decode(json_beside(path), SubsetFile, limit=MAX_BYTES)
+
+
+def json_beside(path: Path) -> Path:
+    """Return the JSON file of a subset's table (UsageError if the path names no file)."""
+    if not path.name or path.is_dir():
+        raise UsageError(f"{path}: a folder; name the file of a subset, such as subset.csv")
+    return path.with_suffix(".json")
 
 
 def estimate(part: SubsetFile, side: Side, known: Mapping[str, Benchmark]) -> Whole:
@@ -142,6 +149,8 @@ def estimate(part: SubsetFile, side: Side, known: Mapping[str, Benchmark]) -> Wh
     scores = dict(zip(_ids(tabled), tabled.terms[0].tolist(), strict=True))
     if lacking := sum(unit.id not in scores for unit in part.units):
         raise UsageError(f"{side.name} lacks {lacking:,} of the {len(part.units):,} units of the subset")
+    if not _is_sound(part):
+        raise UsageError("the file of the subset is damaged: numbers out of range, or units twice; draw it again")
     residual = np.array([scores[unit.id] - part.slope * unit.predicted for unit in part.units])
     cluster, stratum, strata = (
         np.array(numbers) for numbers in ([unit.cluster for unit in part.units], part.stratum, part.strata)
@@ -150,6 +159,19 @@ def estimate(part: SubsetFile, side: Side, known: Mapping[str, Benchmark]) -> Wh
         return subset.whole(residual, cluster, stratum, strata, part.slope * part.mean)
     except ValueError as error:
         raise UsageError(f"the file of the subset is damaged: {error}; draw it again") from None
+
+
+def _is_sound(part: SubsetFile) -> bool:
+    """Return whether the numbers of a file are in their ranges, and its units and clusters belong together."""
+    numbers = part.mean, *(unit.predicted for unit in part.units)
+    return (
+        all(0 <= number <= 1 for number in numbers)
+        and 0 <= part.slope <= MOST_SLOPE
+        and len({unit.id for unit in part.units}) == len(part.units) <= part.of
+        and {unit.cluster for unit in part.units} == set(range(len(part.stratum)))
+        and {*part.stratum} == set(range(len(part.strata)))
+        and 0 < sum(part.strata) <= part.of
+    )
 
 
 def tags(part: SubsetFile) -> str:
@@ -231,13 +253,15 @@ def _suspects(of_runs: Sequence[Sequence[Result]]) -> tuple[Suspect, ...]:
     better = np.argsort(-scores.mean(axis=1), kind="stable")[: (len(by_run) + 1) // 2].tolist()
     found = []
     for place, id in enumerate(ids):
-        answers = Counter("".join(own[id].score.extracted) for own in by_run)
+        right = {own[id].score.extracted for own in by_run if own[id].score.value == 1}
+        answers = Counter(own[id].score.extracted for own in by_run)
         good = {by_run[run][id].score.extracted for run in better}
         alike = len(good) == 1 and good != {()} and not scores[better, place].any()
         correlation = defined(correlations[place])
-        key, commonest = "".join(sorted(by_run[0][id].item.answers)), answers.most_common(1)[0][0]
-        if alike or ((correlation or 0) < 0 and commonest != key):
-            found.append(Suspect(id, correlation, key, commonest, alike))
+        item, commonest = by_run[0][id].item, answers.most_common(1)[0][0]
+        if alike or ((correlation or 0) < 0 and commonest not in right and commonest != tuple(sorted(item.answers))):
+            key = "".join(sorted(item.answers)) if item.options else " or ".join(item.answers)
+            found.append(Suspect(id, correlation, key, "".join(commonest), alike))
     return tuple(sorted(found, key=lambda each: (not each.alike, each.correlation or 0, each.id)))
 
 
