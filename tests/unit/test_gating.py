@@ -24,6 +24,7 @@ from medvqa.records import baseline_file, keyed, run_folder, run_record
 from medvqa.records.coverage import Coverage
 from medvqa.records.run_folder import Recorder
 from medvqa.records.run_record import RUN, RunRecord
+from medvqa.report import gate_plans
 from medvqa.report.gate import headline
 from medvqa.report.gate_plans import _losses
 from support.laws import examples
@@ -1535,6 +1536,13 @@ def test_two_runs_tell_the_design_effect_of_a_plan() -> None:
         assert known.unchanged[1] == typed.unchanged[1]
     none = planning.flips_between((base, replace(base, name="b")), {"slake": SLAKE}, Rules(margin=10))["slake"]
     assert replace(plan, flips=none).correlations == (1.0, 0.0), "without a flip nothing is known"
+    for flips, told in (
+        (none, "tell no correlation within groups (0 of 300 questions in 60 groups)"),
+        (found, "design"),
+    ):
+        printed = gate_plans.planned(planning.prospects([replace(plan, flips=flips)]), (), "a and b")
+        assert told in " ".join(printed.split())
+        assert (gate_plans.MEASURED in printed) is (flips is found), "no range is of a correlation that is unknown"
 
 
 def test_two_runs_belong_to_a_plan_without_a_typed_design_effect(capsys: pytest.CaptureFixture[str]) -> None:
@@ -1704,6 +1712,21 @@ def test_an_answer_without_a_score_counts_as_right() -> None:
     failed = [replace(r, answer=None, score=Score(None, "error", why="timed out")) for r in in_drawn_order(new)]
     assert fed(watch(baseline, new), in_drawn_order(new)) is not None
     assert fed(watch(baseline, new), failed) is None
+    stopped = fed(watch(baseline, new), [failed[0], *in_drawn_order(new)[1:]])
+    assert stopped is not None
+    assert "points; 1 of them without a score counts as right; a stop exaggerates it" in stopped.why
+    two = fed(watch(baseline, new), [*failed[:2], *in_drawn_order(new)[2:]])
+    assert two is not None
+    assert "; 2 of them without a score count as right;" in two.why
+
+
+def test_huge_evidence_at_one_look_is_said_shortly() -> None:
+    baseline, new = side("main", [True] * 300), side("new", [False] * 300)
+    watching = watch(baseline, new)
+    watching.take(in_drawn_order(new), run_json())
+    (stopped,) = watching.stopped
+    assert (stopped.e_value or 0) > 1e20
+    assert "e-value over 1,000,000, where 20 stops a run" in stopped.why
 
 
 def test_the_error_is_divided_by_rules_and_looks() -> None:

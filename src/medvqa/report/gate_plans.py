@@ -89,7 +89,8 @@ def planned(prospects: Sequence[Prospect], guards: Sequence[Guarded], between: s
     plans = [*(row.planned for row in prospects), *(row.planned for row in guards)]
     if between:
         lines = [_flips(row.planned, between) for row in prospects if row.planned.flips is not None]
-        blocks.append("\n".join([*lines, MEASURED]) + "\n")
+        known = any(row.planned.flips is not None and row.planned.flips.icc is not None for row in prospects)
+        blocks.append("\n".join([*lines, *[MEASURED] * known]) + "\n")
     if any(planned.design.together > 1 and planned.deffs[0] == planned.design.together for planned in plans):
         elsewhere = "other ranges" if between else "ranges"
         blocks.append(
@@ -105,7 +106,8 @@ def _flips(planned: Planned, between: str) -> str:
     """Say the design effect of a rule, and the flips that tell it."""
     found, unit = planned.flips, planned.design.unit
     if found is None or found.icc is None or found.low is None or found.high is None:
-        return f"{planned.name}: the flips between {between} tell no correlation within groups: none, or no groups"
+        what = "" if found is None else f" ({found.flips:,} of {found.units:,} {unit}s in {found.groups:,} groups)"
+        return f"{planned.name}: the flips between {between} tell no correlation within groups{what}"
     most, deff = (f"{value:.2g}" for value in planned.deffs)
     return (
         f"{planned.name}: design effect {deff}, at most {most}, from the flips between {between}: {found.flips:,} of "

@@ -26,6 +26,8 @@ Place = tuple[str, str]
 Unit = tuple[QuestionKey, ...]
 LOOKS = 200
 """The most often that the evidence of a rule is computed: each time that so large a share of its groups is whole."""
+MOST_SHOWN = 1_000_000
+"""The largest e-value that the sentence of a stop has in full."""
 OUTCOMES: Mapping[Outcome, float] = {"correct": 1.0, "wrong": 0.0, "unparsed": 0.0, "refused": 0.0, "abstained": 0.0}
 """Outcomes of scored answers, with their values."""
 Order = Mapping[Place, str]
@@ -85,6 +87,7 @@ class Watched:
         self._planned, self._groups = len(units), 0
         self._pairs: list[tuple[float, float]] = []
         """The values of each counted unit in the baseline and in the run."""
+        self._unscored = 0
 
     def add(self, result: Result) -> None:
         """Note a result, once for each key."""
@@ -111,6 +114,7 @@ class Watched:
         # A question without a score may get one later: it counts as right, against a stop.
         pairs = [[(was, values.get(unit, 1.0)) for unit, was in group.units.items()] for group in groups]
         self._pairs += [pair for group in pairs for pair in group]
+        self._unscored += sum(unit not in values for group in groups for unit in group.units)
         self._groups += len(groups)
         for group in groups:
             group.results.clear()
@@ -124,6 +128,12 @@ class Watched:
         was, now = (sum(values) / n for values in zip(*self._pairs, strict=True))
         unit = target.metric.unit.replace("item", "question")
         lower = target.metric.better == "lower"
+        more = ""
+        if self._unscored:
+            count = "counts" if self._unscored == 1 else "count"
+            more = f"; {self._unscored:,} of them without a score {count} as right"
+        # The evidence is computed at a look, with many groups at once: it may have dozens of digits.
+        evidence = f"{e_value:,.1f}" if e_value < MOST_SHOWN else f"over {MOST_SHOWN:,}"
         ruling = Ruling.against(
             self._baseline, target.benchmark.name, target.metric.name, target.technique, margin=target.margin
         )
@@ -134,9 +144,9 @@ class Watched:
             outcome="FAIL",
             why=(
                 f"a loss of more than {target.margin:g} points is shown after {n:,} of {self._planned:,} {unit}s, in "
-                f"an order drawn before: e-value {e_value:,.1f}, where {least:,.4g} stops a run. At most "
+                f"an order drawn before: e-value {evidence}, where {least:,.4g} stops a run. At most "
                 f"{100 * alpha:.3g} % of runs that lose no more are ever stopped. The loss on these {unit}s is "
-                f"{number(was - now, digits=1)} points; a stop exaggerates it"
+                f"{number(was - now, digits=1)} points{more}; a stop exaggerates it"
             ),
             value=1 - now if lower else now,
             baseline_value=1 - was if lower else was,
