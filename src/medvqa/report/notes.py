@@ -241,7 +241,11 @@ def _corrected(report: Report, part: Part) -> Iterator[str]:
     for judged in report.agreement.means if report.agreement else ():
         if (judged.benchmark, judged.technique) == (part.benchmark.name, part.technique):
             mean, corrected = judged.mean, Figure(*judged.mean.corrected, groups=judged.mean.groups)
-            how = "by people alone, as they rarely differ from it" if mean.tuning is None else "corrected by people"
+            how = "corrected by people"
+            if mean.tuning is None:
+                how = (
+                    f"by people alone, as they differ from it in {mean.disagreements:,} of {mean.groups:,} groups only"
+                )
             yield (
                 f"the mean score of {mean.n:,} judged answers is {Figure(*mean.judge).stated} by the judge and "
                 f"{corrected.stated} ({corrected.interval}) {how}; people scored {mean.labelled:,} of them; "

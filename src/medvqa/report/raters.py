@@ -102,7 +102,12 @@ def _notes(judged: JudgedMean) -> Iterator[str]:
             f"{LEAST_DISCORDANT} do not show the judge's error, so the mean is that of people's scores alone"
         )
     if judged.by_rule:
-        yield f"{name}: {judged.by_rule:,} answers that rules scored are not in these means"
+        scored = (
+            "1 answer that rules scored is"
+            if judged.by_rule == 1
+            else f"{judged.by_rule:,} answers that rules scored are"
+        )
+        yield f"{name}: {scored} not in these means"
 
 
 def _confusion(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> Table:
