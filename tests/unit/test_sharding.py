@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from medvqa.items import UsageError
 from medvqa.session.options import Options
-from medvqa.session.sharding import NUMBERINGS, Numbering, read, without_auto
+from medvqa.session.sharding import NUMBERINGS, Numbering, read, without_auto, without_once
 from medvqa.tags.selection import Shard
 from support.laws import examples
 
@@ -193,3 +193,13 @@ def test_the_command_that_goes_on_names_the_shard() -> None:
     expected = ["run", "--model=random", "--limit", "5", "--shard=3/8", "--run=qwen-3of8"]
     assert without_auto(words, "3/8", "qwen-3of8") == expected
     assert without_auto(["run", "--medvqa-shard", "auto"], "3/8", "x") == ["run", "--shard=3/8", "--run=x"]
+
+
+@pytest.mark.parametrize(
+    "once", [["--stop=early"], ["--stop", "early"], ["--medvqa-stop", "early"], ["--fresh"], ["--medvqa-fresh"]]
+)
+def test_a_continued_command_neither_stops_early_nor_begins_afresh(once: list[str]) -> None:
+    """With --stop=early it would stop at the same question again, however the option was typed."""
+    assert without_once(["--model=random", *once, "--stopped", "--run", "early"]) == [
+        *("--model=random", "--stopped", "--run", "early")
+    ]

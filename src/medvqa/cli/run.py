@@ -97,10 +97,10 @@ def lines_of(end: End, typed: Arguments, options: Options) -> list[str]:
 
 def _command(typed: Arguments, options: Options, run: str) -> str:
     """Return the command that continues a run."""
-    words = [word for word in typed.words if word not in ("--fresh", "--stop=early")]
-    if options.shard is not None and options.shard_source:
-        from medvqa.session.sharding import without_auto
+    from medvqa.session.sharding import without_auto, without_once
 
+    words = without_once(typed.words)
+    if options.shard is not None and options.shard_source:
         return shlex.join(["medvqa", *without_auto(words, options.shard, run)])
     return shlex.join(["medvqa", *words, *([] if typed.raw["run"] is not None else [f"--run={run}"])])
 

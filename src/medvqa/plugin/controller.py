@@ -412,13 +412,11 @@ class Controller:
 
     def _command(self) -> str:
         """Return the command that continues this run."""
-        typed = [str(argument) for argument in self._config.invocation_params.args]
-        once = ("fresh", "stop=early")
-        kept = [word for word in typed if word not in [f"--{dash}{each}" for dash in ("", "medvqa-") for each in once]]
+        from medvqa.session.sharding import without_auto, without_once
+
+        kept = without_once([str(argument) for argument in self._config.invocation_params.args])
         read = options.read(self._config)
         if read.shard is not None and read.shard_source:
-            from medvqa.session.sharding import without_auto
-
             return shlex.join(["pytest", *without_auto(kept, read.shard, process.names_of(self._config)[0])])
         named = read.run is not None
         return shlex.join(["pytest", *kept, *([] if named else [f"--run={process.names_of(self._config)[0]}"])])

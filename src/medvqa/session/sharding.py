@@ -260,14 +260,24 @@ def without_auto(words: Sequence[str], shard: str, run: str) -> list[str]:
 
     So the command can be typed outside of the scheduler too.
     """
+    return [*_without(words, "shard", "run"), f"--shard={shard}", f"--run={run}"]
+
+
+def without_once(words: Sequence[str]) -> list[str]:
+    """Return a typed command without the options that its continuation leaves out: --fresh and --stop=early."""
+    return _without([word for word in words if word not in ("--fresh", "--medvqa-fresh")], "stop")
+
+
+def _without(words: Sequence[str], *names: str) -> list[str]:
+    """Return words without these options and their values, typed as `--run=NAME` or `--run NAME`."""
+    left_out = {f"--{prefix}{name}" for prefix in ("", "medvqa-") for name in names}
     kept, skips = list[str](), False
     for word in words:
+        name, equals, _ = word.partition("=")
         if skips:
             skips = False
-            continue
-        name = word.partition("=")[0]
-        if name in ("--shard", "--run", "--medvqa-shard", "--medvqa-run"):
-            skips = "=" not in word
-            continue
-        kept.append(word)
-    return [*kept, f"--shard={shard}", f"--run={run}"]
+        elif name in left_out:
+            skips = not equals
+        else:
+            kept.append(word)
+    return kept
