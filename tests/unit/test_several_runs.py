@@ -455,7 +455,9 @@ def test_the_page_says_what_is_shown_to_be_alike(three: Study) -> None:
     shown = [said(each) for each in leaderboards.leading(Boards(study, pages.PHANTOM, {})).sentences]
     for text, ranking in zip(shown, Boards(study, pages.PHANTOM, {}).several, strict=True):
         alike = sum(pair.compared.alike for pair in ranking.pairs)
-        assert text.endswith(f"Of 3 pairs of runs, {alike} are shown to be alike within 30 points.")
+        assert text.endswith(
+            f"Of 3 pairs of runs, {alike} {'is' if alike == 1 else 'are'} shown to be alike within 30 points."
+        )
     two = comparing.study(three.sides[:2], pages.PHANTOM, equivalent=30)
     (result, *_) = sections(two).values()
     (head,) = of_kind(result, HeadlineBlock)

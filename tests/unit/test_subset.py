@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from medvqa.commands import subsetting
 from medvqa.items import Answer, Item, Result, Score
 from medvqa.records import run_folder
 from medvqa.statistics import subset
+from support import pages
 from support.laws import examples
 
 PHANTOM = "--benchmark=phantom-mediconfusion"
@@ -274,6 +276,18 @@ def test_a_key_against_all_better_runs_is_listed(here: Path, capsys: pytest.Capt
     printed = capsys.readouterr().out
     assert f"{len(suspects)} keys to review" in printed
     assert suspects[0]["id"] in printed
+
+
+def test_files_of_private_data_are_named_so(here: Path) -> None:
+    assert main(["subset", *FIVE, "--size=30", "--measure=individual_accuracy"]) == 0
+    part = subsetting.read(Path("subset.csv"))
+    known = pages.PHANTOM[part.benchmark]
+    for public in (True, False):
+        printed = subsetting.text(part, Path("subset.csv"), {part.benchmark: replace(known, public=public)})
+        assert ("! these files hold ids, keys and answers of data that are not public" in printed) is not public
+        assert any(line.startswith(f"{part.suspects[0].id} ") for line in printed.splitlines()) is public
+    one = replace(part, suspects=part.suspects[:1])
+    assert "\n1 key to review, listed in" in subsetting.text(one, Path("subset.csv"), pages.PHANTOM)
 
 
 def answered(run: int, number: int, said: str, key: str = "A") -> Result:

@@ -280,11 +280,15 @@ def text(part: SubsetFile, path: Path, known: Mapping[str, Benchmark]) -> str:
     ]
     if part.error >= part.random_error:
         lines.append("! these runs do not predict each other: a random sample (--limit) is as good")
+    if not known[name].public:
+        holds = "ids, keys and answers" if part.suspects else "ids"
+        lines.append(f"! these files hold {holds} of data that are not public: share them as you may share the data")
     if len(part.runs) < LEAST_MODELS:
         return "\n".join([*lines, f"! no keys were checked: at least {LEAST_MODELS} runs are needed"])
+    keys = "key" if len(part.suspects) == 1 else "keys"
     weak = ", of fewer than 10 runs often by chance" if len(part.runs) < 2 * LEAST_MODELS else ""
     lines.append(
-        f"{len(part.suspects):,} keys to review, listed in {path.with_suffix('.json')}: a negative correlation with "
+        f"{len(part.suspects):,} {keys} to review, listed in {path.with_suffix('.json')}: a negative correlation with "
         f"the rest{weak}, where another answer is commoner; or all better runs agree against the key"
     )
     if not known[name].public or not part.suspects:

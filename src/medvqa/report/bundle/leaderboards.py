@@ -199,7 +199,7 @@ def _alike(ranking: Ranking) -> str:
     alike = sum(pair.compared.alike for pair in ranking.pairs)
     if pairs == 1:
         return f" They are {'' if alike else 'not '}shown to be alike within {margin}."
-    return f" Of {pairs:,} pairs of runs, {alike:,} are shown to be alike within {margin}."
+    return f" Of {pairs:,} pairs of runs, {alike:,} {'is' if alike == 1 else 'are'} shown to be alike within {margin}."
 
 
 def start(text: str) -> str:
