@@ -278,7 +278,7 @@ def test_a_key_against_all_better_runs_is_listed(here: Path, capsys: pytest.Capt
     assert suspects[0]["id"] in printed
 
 
-def test_files_of_private_data_are_named_so(here: Path) -> None:
+def test_what_is_said_of_private_data_of_all_questions_and_of_one_key(here: Path) -> None:
     assert main(["subset", *FIVE, "--size=30", "--measure=individual_accuracy"]) == 0
     part = subsetting.read(Path("subset.csv"))
     known = pages.PHANTOM[part.benchmark]
@@ -286,6 +286,10 @@ def test_files_of_private_data_are_named_so(here: Path) -> None:
         printed = subsetting.text(part, Path("subset.csv"), {part.benchmark: replace(known, public=public)})
         assert ("! these files hold ids, keys and answers of data that are not public" in printed) is not public
         assert any(line.startswith(f"{part.suspects[0].id} ") for line in printed.splitlines()) is public
+    for error, random_error, told in ((0.1, 0.1, True), (0.0, 0.0, False)):
+        drawn = replace(part, error=error, random_error=random_error)
+        printed = subsetting.text(drawn, Path("subset.csv"), pages.PHANTOM)
+        assert ("these runs do not predict each other" in printed) is told, "a draw of all has no error"
     one = replace(part, suspects=part.suspects[:1])
     assert "\n1 key to review, listed in" in subsetting.text(one, Path("subset.csv"), pages.PHANTOM)
 

@@ -278,7 +278,7 @@ def text(part: SubsetFile, path: Path, known: Mapping[str, Benchmark]) -> str:
         + f" --select=\"lexicon({TAG}='{DRAWN}')\" --run=NAME asks the subset",
         f"medvqa subset {shlex.quote(str(path))} --of=reports/NAME estimates the whole",
     ]
-    if part.error >= part.random_error:
+    if part.error >= part.random_error > 0:
         lines.append("! these runs do not predict each other: a random sample (--limit) is as good")
     if not known[name].public:
         holds = "ids, keys and answers" if part.suspects else "ids"
