@@ -314,8 +314,11 @@ def side(name: str = "main", results: Sequence[Result] = RESULTS, **about: objec
     return Side(name, record({"name": name, **about}), tuple(results))
 
 
+ASKED = {"lesions": ("mc",)}
+
+
 def test_the_gate_takes_the_lower_end_of_the_reliability(run: Path) -> None:
-    rules, notes = with_sheet(Rules(judge_sheet=("anna.csv",)), [side()])
+    rules, notes = with_sheet(Rules(judge_sheet=("anna.csv",)), [side()], ASKED)
     assert not rules.judge_sheet
     found = correcting.means(
         agreement.judged_of(run, RESULTS), agreement.scores_of_people([Path("anna.csv")], agreement.judged(run))[0]
@@ -326,8 +329,10 @@ def test_the_gate_takes_the_lower_end_of_the_reliability(run: Path) -> None:
     assert notes[0].startswith("lesions: the judge's scores show 0.")
     assert "by 100 of 300 answers that people scored. The lower end counts" in notes[0]
     own = Rules(judge_sheet=("anna.csv",), benchmarks={"lesions": BenchmarkRule(judge_reliability=0.9)})
-    assert with_sheet(own, [side()])[0].benchmarks["lesions"].judge_reliability == 0.9
+    assert with_sheet(own, [side()], ASKED)[0].benchmarks["lesions"].judge_reliability == 0.9
     assert "judge_sheet" not in rules.as_json(), "paths differ between machines; the reliability is stored"
+    others, _ = with_sheet(Rules(judge_sheet=("anna.csv",)), [side()], {"lesions": ("ff",)})
+    assert "lesions" not in others.benchmarks, "the judge's errors on another technique's answers tell nothing"
 
 
 @pytest.mark.parametrize("written", ['"anna.csv"', '["anna.csv"]'])
@@ -346,7 +351,7 @@ def test_a_sheet_is_found_beside_its_rules(run: Path, written: str) -> None:
 def test_sheets_that_do_not_fit_are_refused(run: Path) -> None:
     def refused(message: str, *sides: Side, file: str = "anna.csv") -> None:
         with pytest.raises(UsageError, match=message):
-            with_sheet(Rules(judge_sheet=(file,)), sides)
+            with_sheet(Rules(judge_sheet=(file,)), sides, ASKED)
 
     refused(r"judge_sheet = 'ben\.csv': no such file", side(), file="ben.csv")
     refused("none with responses: name its run folder by --baseline=RUN")

@@ -157,12 +157,15 @@ def test_a_subset_is_drawn_asked_and_estimates_the_whole(here: Path, capsys: pyt
     assert main(["subset", "s.csv", "--of=reports/new"]) == 0
     of_part = capsys.readouterr().out
     assert "set_accuracy of new, whole benchmark estimated" in of_part
+    assert "runs that drew the subset" not in of_part
     assert "an estimate, never the benchmark's number" in of_part
     # A run of the whole has the drawn questions too, and the estimate does not know the others.
     assert main([*ask[:3], "--run=all"]) == 0
     capsys.readouterr()
     assert main(["subset", "s.json", "--of=reports/all"]) == 0
     assert capsys.readouterr().out == of_part.replace(" of new,", " of all,")
+    assert main(["subset", "s.json", "--of=reports/a"]) == 0
+    assert "! a was one of the runs that drew the subset" in capsys.readouterr().out
 
 
 def test_another_measure_a_dimension_and_groups(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

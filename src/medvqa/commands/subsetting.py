@@ -305,8 +305,10 @@ def text(part: SubsetFile, path: Path, known: Mapping[str, Benchmark]) -> str:
 def text_of(part: SubsetFile, side: Side, whole: Whole) -> str:
     """Return the estimate of the whole as a line, and what it is not."""
     value, low, high = (figures.number(end) for end in (whole.value, whole.low, whole.high))
+    known = [f"! {side.name} was one of the runs that drew the subset: the estimate is not of a new model"]
     return "\n".join(
         [
+            *known * (side.name in part.runs),
             f"{part.benchmark} ({part.technique}), {part.measure} of {side.name}, whole benchmark estimated: {value} % "
             f"(95 % interval {low} to {high}), standard error {100 * whole.error:.1f} points",
             f"from {len(part.units):,} of {part.of:,} units, drawn and predicted by {', '.join(part.runs)}; seed "

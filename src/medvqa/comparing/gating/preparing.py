@@ -194,7 +194,7 @@ def prepare(
     gated = [name for name in present if sides or any(rule.benchmark == name for rule in rules.floor)]
     if unknown := [name for name in gated if name not in benchmarks]:
         raise not_known("the run has", unknown[0], benchmarks)
-    rules, measured = with_sheet(rules, sides)
+    rules, measured = with_sheet(rules, sides, {name: recorded.prompts for name, recorded in present.items()})
     notes = (*notes, *measured)
     targets = tuple(target_of(benchmarks[name], present[name], rules) for name in gated)
     _check_slices(rules, sides, targets)
@@ -231,11 +231,14 @@ def unmeasurable(results: Sequence[Result], metric: Metric, run: RunRecord) -> s
     return None
 
 
-def with_sheet(rules: Rules, sides: Sequence[Side]) -> tuple[Rules, tuple[str, ...]]:
+def with_sheet(
+    rules: Rules, sides: Sequence[Side], asked: Mapping[str, Collection[str]]
+) -> tuple[Rules, tuple[str, ...]]:
     """Return the rules with each benchmark's judge_reliability by people's scores in `judge_sheet`; and notes on it.
 
     It is the lower end of the interval of 95 % over the baselines' answers: a sheet serves many runs, and a reliability
     that is too high by luck would favour PASS in all of them. A benchmark with a judge_reliability of its own keeps it.
+    `asked`: the techniques of the gated run, by benchmark; a baseline may have others, with other answers.
     UsageError without a baseline or its responses, for a sheet about other answers, and for a judge whose scores do not
     follow people's.
     """
@@ -258,7 +261,8 @@ def with_sheet(rules: Rules, sides: Sequence[Side]) -> tuple[Rules, tuple[str, .
     own, notes = dict(rules.benchmarks), [f"judge_sheet: {note}" for note in omitted]
     for judged in correcting.means(run, people):
         rule, about, mean = own.get(judged.benchmark, BenchmarkRule()), judged.benchmark, judged.mean
-        if rule.judge_reliability is not None or rule.technique not in (None, judged.technique):
+        elsewhere = judged.technique not in asked.get(judged.benchmark, ())
+        if elsewhere or rule.judge_reliability is not None or rule.technique not in (None, judged.technique):
             continue
         low, shown = mean.reliability[1], Figure(*mean.reliability, percent=False, digits=2, groups=mean.groups)
         if low is None or low <= 0:
