@@ -220,7 +220,8 @@ def as_shown(query: Query, protocol: Protocol) -> Item:
 
     The question stays that of `query.item`.
     """
-    return rotation.rotated(question_forms.offered(query.item, protocol.perturb), query.variant.rotation)
+    item = question_forms.offered(query.item, protocol.perturb) if protocol.perturb else query.item
+    return rotation.rotated(item, query.variant.rotation)
 
 
 def assembled(

@@ -265,7 +265,7 @@ class Plan:
 
         Of people, whether the sample's reader has read it.
         """
-        if not self.can_change(query.item, query.technique):
+        if self.protocol.perturb and not self.can_change(query.item, query.technique):
             return False
         if self.readers is None:
             return query.variant in self.variants_of(query.item, query.technique)
@@ -353,7 +353,8 @@ class Plan:
         images = self.shuffled(name).get(query.item.id, ()) if self.ablation == "shuffle" else None
         shown = self.shots(query.item, query.technique, named) if self.protocol.shots else ()
         asks = self.asks(name, named)
-        query = replace(query, item=self.formed(query.item))
+        if self.form is not None:
+            query = replace(query, item=self.formed(query.item))
         return self.limited(assembled(query, asks, self.protocol, self.ablation, images=images, shots=shown), name)
 
     @once
@@ -451,10 +452,13 @@ class Plan:
             return None
         typed, config = self.options.max_tokens, self.model.config
         added = [instruction for instruction in self._instructions if f"+{instruction.label}" in prompt.template]
-        if budget := next((instruction for instruction in added if instruction.tokens), None):
+        budget = next((instruction for instruction in added if instruction.tokens), None) if added else None
+        if budget is not None:
             limit = configs.token_budget(typed, config, limits, budget.name, prompt)
         else:
             limit = configs.token_limit(typed, config, limits, self.benchmarks.get(benchmark), prompt)
+        if not added:
+            return limit
         room = sum(instruction.room for instruction in added)
         return limit + room if limit and typed is None else limit
 
@@ -516,7 +520,7 @@ class Plan:
         return scoring.result(
             query if item is query.item else replace(query, item=item),
             prompt,
-            self.protocol.read(answer, item) if isinstance(answer, Answer) else answer,
+            self.protocol.read(answer, item) if isinstance(answer, Answer) and self._instructions else answer,
             benchmark=self.benchmarks[item.benchmark],
             run=run,
             extraction=self.extraction,
