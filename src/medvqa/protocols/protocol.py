@@ -221,7 +221,7 @@ def as_shown(query: Query, protocol: Protocol) -> Item:
     The question stays that of `query.item`.
     """
     item = question_forms.offered(query.item, protocol.perturb) if protocol.perturb else query.item
-    return rotation.rotated(item, query.variant.rotation)
+    return item if query.variant.rotation is None else rotation.rotated(item, query.variant.rotation)
 
 
 def assembled(
