@@ -54,7 +54,7 @@ def consistency(*right: float) -> float:
     nodes = np.linspace(-8, 8, 4001)
     inside = ndtri(np.array(right))[:, None] + sqrt(PATIENT + QUESTION) * nodes
     chance = ndtr(inside / sqrt(1 - PATIENT - QUESTION))
-    return float(np.trapezoid((chance.prod(axis=0) + (1 - chance).prod(axis=0)) * norm.pdf(nodes), nodes))
+    return float(np.average(chance.prod(axis=0) + (1 - chance).prod(axis=0), weights=norm.pdf(nodes)))
 
 
 def items(number: int, each: int) -> list[Item]:
