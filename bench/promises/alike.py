@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medvqa import statistics as st
+from medvqa.comparing import paired
 
 sys.path.append(str(Path(__file__).parents[1]))
 from gate import Figure, changes, compared
@@ -45,8 +46,7 @@ def shares(group: NDArray[np.intp], margin: float, flips: float, loss: float, tr
         change = changes(draw, group, count, flips, loss, truth)
         rights = (change <= 0).astype(float), (change >= 0).astype(float)
         for own in compared(rights, group, np.zeros(len(group), dtype=int)):
-            p = st.equivalence(own, margin).p
-            found += p is not None and p <= 0.05
+            found += paired.Equivalence(margin, own.low, own.high).shown
         done += count
     return found / runs
 

@@ -19,7 +19,6 @@ from medvqa.statistics import (
     compare,
     decide,
     difference,
-    equivalence,
     flip_correlation,
     largest_icc,
     passable_margin,
@@ -607,54 +606,6 @@ def answered(draw: st.DrawFn) -> tuple[Floats, Floats, NDArray[np.intp]]:
     old = (chance.random(n) < 0.7).astype(float)
     new = np.where(chance.random(n) < flips, (chance.random(n) < rise).astype(float), old)
     return new, old, np.arange(n) // size
-
-
-def at_90(runs: tuple[Floats, Floats, NDArray[np.intp]], *, over: list[int] | None = None) -> Comparison:
-    new, old, group = runs
-    slices = np.arange(len(new)) % 2 if over else np.zeros(len(new), dtype=int)
-
-    def table(value: Floats) -> UnitTable:
-        return UnitTable(value, np.ones(len(value)), np.arange(len(value)), group, slices, int(slices.max()) + 1)
-
-    (found,) = compare(table(new), table(old), binary=True, over=over)
-    return found
-
-
-@examples(200)
-@given(answered(), st.floats(0.002, 0.5), st.floats(1, 3), st.sampled_from([None, [0, 1]]))
-def test_runs_are_alike_just_if_the_90_percent_interval_lies_within_the_margin(
-    runs: tuple[Floats, Floats, NDArray[np.intp]], margin: float, times: float, over: list[int] | None
-) -> None:
-    found = at_90(runs, over=over)
-    test, wider = equivalence(found, margin), equivalence(found, min(margin * times, 0.99))
-    if found.low is None or found.high is None:
-        assert (test.p, test.low) == (None, None)
-        return
-    assert test.p is not None
-    assert wider.p is not None
-    if min(abs(found.low + margin), abs(found.high - margin)) > 1e-7:
-        assert (test.p <= 0.05) == (-margin < found.low and found.high < margin)
-    assert wider.p <= test.p + 1e-9
-    turned = equivalence(at_90((runs[1], runs[0], runs[2]), over=over), margin)
-    assert turned.p == pytest.approx(test.p, abs=1e-6)
-
-
-def test_two_runs_with_the_same_answers_are_alike_only_with_enough_units() -> None:
-    """No flip among n independent units leaves up to about 2.7 / n: within 2 points from some 140 units on."""
-    p = {n: equivalence(at_90((np.ones(n), np.ones(n), np.arange(n))), 0.02).p or 0 for n in (120, 160, 1500)}
-    assert p[120] > 0.05 > p[160] > p[1500]
-
-
-def test_what_cannot_be_tested_for_likeness_is_refused() -> None:
-    found = at_90((np.ones(20), np.ones(20), np.arange(20)))
-    for wrong, margin in (
-        (found, 0.0),
-        (found, 1.0),
-        (replace(found, level=0.975), 0.02),
-        (replace(found, method="t"), 0.1),
-    ):
-        with pytest.raises(ValueError, match="equivalence needs a margin between 0 and 1"):
-            equivalence(wrong, margin)
 
 
 def analysis(change: Floats, group: NDArray[np.intp]) -> float:

@@ -17,7 +17,7 @@ from medvqa.metrics import EVERYTHING, Tabled, confident
 from medvqa.metrics.confidences import Source
 from medvqa.metrics.confident import ConfidenceQuality
 from medvqa.protocols.protocol import Protocol
-from medvqa.statistics import EQUIVALENCE_LEVEL, Comparison, Equivalence
+from medvqa.statistics import Comparison
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,9 @@ LEVEL = 0.975
 two-sided p is below 5 %. The gate asks one question, and takes one-sided bounds of its own level."""
 
 ERROR = 0.05
-"""Familywise error: chance that any two equal runs are shown to differ, or any two different ones to be alike."""
+"""Familywise error: chance that any two equal runs of a comparison are shown to differ."""
+EQUIVALENCE_LEVEL = 0.95
+"""The level of either bound of `Equivalence`: together a two-sided interval of 90 %."""
 
 Pair = tuple[int, int]
 """The places of a new run and of its baseline, in the order of the runs of a study."""
@@ -62,6 +64,25 @@ class PairedPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Equivalence:
+    """The two-sided interval of 90 % of a difference, `low` to `high`, beside the margin within which runs are alike.
+
+    All are fractions; None without bounds. Two one-sided tests of 5 % show that the difference is smaller than the
+    margin, either way, just if the interval lies within it (Schuirmann 1987, J. Pharmacokinetics and Biopharmaceutics
+    15:657). Each pair of runs is tested by itself: of those that differ by the margin, at most 5 % are called alike.
+    """
+
+    margin: float
+    low: float | None
+    high: float | None
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval lies within the margin."""
+        return self.low is not None and self.high is not None and -self.margin < self.low and self.high < self.margin
+
+
+@dataclass(frozen=True, slots=True)
 class Compared:
     """A measure of two runs, over all items ({}) or over one slice.
 
@@ -70,9 +91,8 @@ class Compared:
     plural name of the units. `p`: two-sided p-value of no difference, None without bounds. `adjusted`: Holm's, over the
     slices of a dimension, or over all headline measures of the comparison; else None. `resampled`: percentile interval
     of the difference by cluster bootstrap, as in `shown`, as wide as that of the comparison; None without it.
-    `headline`: a headline measure of the benchmark. `equivalence`: the test of a difference within a margin, for
-    headline measures over all items, its p adjusted over the pairs of runs; else None. `percent`: values are fractions
-    and shown as percentages.
+    `headline`: a headline measure of the benchmark. `equivalence`: for headline measures over all items, if it was
+    asked for; else None. `percent`: values are fractions and shown as percentages.
     """
 
     benchmark: str
@@ -98,8 +118,7 @@ class Compared:
     @property
     def alike(self) -> bool:
         """Whether the difference is shown to be smaller than the margin, either way; never for few units."""
-        adjusted = None if self.equivalence is None else self.equivalence.adjusted
-        return adjusted is not None and adjusted <= ERROR and not self.figures[0].few
+        return self.equivalence is not None and self.equivalence.shown and not self.figures[0].few
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -307,25 +326,18 @@ def equivalences(
     margin: float,
     icc: float = statistics.FLIP_ICC,
 ) -> dict[Pair, list[Compared]]:
-    """Add the test of a difference within the margin (a fraction) to headline measures over all units.
-
-    Only to measures whose values are from 0 to 1. p is not adjusted.
-    """
+    """Add `Equivalence` with this margin (a fraction) to headline measures over all units, with values from 0 to 1."""
     tested = compare_pairs(part, list(compared), EQUIVALENCE_LEVEL, icc, slices=False)
     found = {
-        pair: {row.metric: _test(row, margin, icc) for row in rows if row.percent and row.comparison.method != "t"}
+        (pair, row.metric): Equivalence(margin, row.shown.low, row.shown.high)
         for pair, rows in tested.items()
+        for row in rows
+        if row.percent and row.comparison.method != "t"
     }
     return {
-        pair: [row if row.slice else replace(row, equivalence=found[pair].get(row.metric)) for row in rows]
+        pair: [row if row.slice else replace(row, equivalence=found.get((pair, row.metric))) for row in rows]
         for pair, rows in compared.items()
     }
-
-
-def _test(row: Compared, margin: float, icc: float) -> Equivalence:
-    """The test of a measure; its bounds are those of the measure itself, as in `shown`."""
-    test = statistics.equivalence(row.comparison, margin, icc)
-    return replace(test, low=row.shown.low, high=row.shown.high)
 
 
 def flips(part: CommonPart, new: int, baseline: int) -> list[Flip]:
@@ -369,25 +381,6 @@ def one_family(pairs: Sequence[Sequence[Compared]]) -> list[list[Compared]]:
 def in_family(measure: Compared) -> bool:
     """Whether the p-value of a measure is of the comparison's one family."""
     return measure.headline and not measure.slice and measure.p is not None
-
-
-def equivalence_families(pairs: Sequence[Sequence[Compared]]) -> list[list[Compared]]:
-    """Add Holm's adjusted p-values of equivalence over all pairs of runs, for each measure.
-
-    Two runs alone are tested once for each measure, so these p-values stay. Over several measures there is no
-    correction: a claim that runs are alike is about one measure, or needs all of them to be alike.
-    """
-    corrected = [list(pair) for pair in pairs]
-    families: dict[tuple[str, ...], list[tuple[int, int, Equivalence, float]]] = {}
-    for i, pair in enumerate(pairs):
-        for j, row in enumerate(pair):
-            if row.equivalence is not None and row.equivalence.p is not None:
-                families.setdefault(row.key, []).append((i, j, row.equivalence, row.equivalence.p))
-    for members in families.values():
-        adjusted = statistics.holm([p for *_, p in members]).tolist()
-        for (i, j, test, _), p in zip(members, adjusted, strict=True):
-            corrected[i][j] = replace(corrected[i][j], equivalence=replace(test, adjusted=p))
-    return corrected
 
 
 def slice_families(pairs: Sequence[Sequence[Compared]]) -> list[list[Compared]]:

@@ -317,7 +317,6 @@ def _compare(
             (measures if pair in measures else others)[pair].extend(compared)
     adjusted = dict(zip(measures, paired.slice_families(list(measures.values())), strict=True)) | others
     adjusted = dict(zip(adjusted, paired.one_family(list(adjusted.values())), strict=True))
-    adjusted = dict(zip(adjusted, paired.equivalence_families(list(adjusted.values())), strict=True))
     tests = sum(paired.in_family(measure) for own in adjusted.values() for measure in own)
     return _PairsCompared(board_parts, apart, parts, adjusted, tests)
 

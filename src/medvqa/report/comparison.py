@@ -175,7 +175,7 @@ def sections(
     if paired.unchanged:
         head.append(UNCHANGED)
     if paired.equivalent is not None and paired.parts:
-        head.append(tested_alike(paired.equivalent, tests))
+        head.append(tested_alike(paired.equivalent))
     all_sections = [Section(title(paired), tuple(head), ())]
     for part in paired.parts:
         flips = [flip for flip in paired.flips if (flip.benchmark, flip.technique) == (part.benchmark, part.technique)]
@@ -306,11 +306,11 @@ def family(tests: int) -> str:
     return f"all {tests} tests of headline measures and pairs of runs" if tests else "all headline measures"
 
 
-def tested_alike(margin: float, tests: int) -> str:
-    """Say by which tests runs are alike; `tests` as for `sections`."""
-    pairs = ", p by Holm over the pairs of runs" if tests else ""
+def tested_alike(margin: float) -> str:
+    """Say by which tests runs are alike."""
     within = f"between -{100 * margin:g} and +{100 * margin:g} points"
-    return f"alike: the difference is shown to lie {within}, as its 90 % interval does (two tests of 5 %{pairs})"
+    each = "two tests of 5 %, each pair of runs by itself"
+    return f"alike: the difference is shown to lie {within}, as its 90 % interval does ({each})"
 
 
 def headline(compared: Sequence[Compared], difference: Difference | None = None, tests: int = 0) -> Table:
@@ -512,7 +512,7 @@ def of_others(margin: float | None, tests: int) -> str:
     said = f"better than, worse than: ranks of runs from which it is shown to differ, 5 % by Holm over {family(tests)}"
     if margin is None:
         return f"{said}; open: no difference is shown, which does not show that runs are alike"
-    return f"{said}; {tested_alike(margin, tests)}; open: neither is shown"
+    return f"{said}; {tested_alike(margin)}; open: neither is shown"
 
 
 def ranked(ranking: Ranking) -> Table:
@@ -698,7 +698,7 @@ NUMBERS = (
 """The numbers of a measure of two runs in files."""
 
 
-EQUIVALENCE = ("margin", "low_90", "high_90", "p_alike", "adjusted_alike", "verdict")
+EQUIVALENCE = ("margin", "low_90", "high_90", "verdict")
 """The test of being alike in files."""
 
 
@@ -707,7 +707,7 @@ def equivalence_of(row: Compared) -> dict[str, Any]:
     test = row.equivalence
     if test is None:
         return dict.fromkeys(EQUIVALENCE)
-    values = (test.margin, test.low, test.high, test.p, test.adjusted, verdict(row))
+    values = (test.margin, test.low, test.high, verdict(row))
     return dict(zip(EQUIVALENCE, values, strict=True))
 
 

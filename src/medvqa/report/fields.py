@@ -143,8 +143,6 @@ DIFFERENCE: Fields = {
     "margin": Field("float64", "the difference below which runs are alike, with equivalent=POINTS"),
     "low_90": Field("float64", "lower end of the two-sided 90 % interval, with equivalent=POINTS"),
     "high_90": Field("float64", "upper end of the two-sided 90 % interval, with equivalent=POINTS"),
-    "p_alike": Field("float64", "p-value of a difference as large as the margin, with equivalent=POINTS"),
-    "adjusted_alike": Field("float64", "that p-value after Holm's correction over the pairs of runs"),
     "verdict": Field("string", "alike, different, open, or differs by less than the margin, with equivalent=POINTS"),
 }
 FLIP: Fields = {

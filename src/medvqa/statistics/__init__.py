@@ -11,7 +11,6 @@ from medvqa.statistics.betting import STAKES, e_values, log_factors
 from medvqa.statistics.bootstrap import REPLICATES, percentile, resampled
 from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
 from medvqa.statistics.components import Components, advice, components
-from medvqa.statistics.equivalence import EQUIVALENCE_LEVEL, Equivalence, equivalence
 from medvqa.statistics.estimating import Estimated, estimate
 from medvqa.statistics.gate import (
     Decision,
@@ -72,7 +71,6 @@ from medvqa.statistics.simulation import Simulated, UnitLayout, in_groups, simul
 from medvqa.statistics.spread import Deviations, deviations, equal_means
 
 __all__ = [
-    "EQUIVALENCE_LEVEL",
     "FLIP_ICC",
     "LEAST_GROUPS_OF_SLICE",
     "LEAST_SLICES",
@@ -88,7 +86,6 @@ __all__ = [
     "Decision",
     "Design",
     "Deviations",
-    "Equivalence",
     "Estimated",
     "Estimates",
     "FlipCorrelation",
@@ -123,7 +120,6 @@ __all__ = [
     "e_values",
     "effective_units",
     "equal_means",
-    "equivalence",
     "estimate",
     "flip_correlation",
     "floor",

@@ -276,7 +276,7 @@ class _TwoRuns:
             f"New minus baseline, in points; intervals and p two-sided; p by Holm over {comparison.family(self.tests)}."
         )
         if (margin := self.paired.equivalent) is not None:
-            how += f" {leaderboards.start(comparison.tested_alike(margin, self.tests))}"
+            how += f" {leaderboards.start(comparison.tested_alike(margin))}"
         blocks: list[Block | None] = [TextBlock(lines=(self.meaning,)) if self.meaning else None]
         for part in self.paired.parts:
             titled = f"{self.titled(part)}: {comparison.on_both(part)}"
