@@ -2,9 +2,9 @@
 
 `covers`: the interval of 95 % holds the value of the whole benchmark for a new model in at least 93 % of draws. The
 score of a question depends on its difficulty, on the model's skill and on chance; questions are single, in 20 groups of
-30 (drawn one by one, or `whole`), or in pairs that count if both are right (drawn by pairs). 3, 5 or 10 models are
-known. The new model is `alike` or `unlike`: it does not share the others' difficulties. Models of a `family` differ in
-2 % of their answers from the first one; unlike is 10 %.
+30, or in pairs that count if both are right (drawn by pairs). 3, 5 or 10 models are known. The new model is `alike` or
+`unlike`: it does not share the others' difficulties. Models of a `family` differ in 2 % of their answers from the first
+one; unlike is 10 %.
 
 `random` is the width of the interval / that of a random sample of as many: below 1 the subset is the better one.
 `expected` is the standard error that is printed beforehand / the true one, for a model that is alike.
@@ -30,11 +30,10 @@ LEAST = 0.93
 DESIGNS = {
     "single": (1500, 150),
     "20 x 30": (600, 60),
-    "20 x 30 whole": (600, 12),
     "pairs": (176, 44),
     "family": (1500, 150),
 }
-"""Questions or pairs, and how many of these (of groups, if whole) are drawn."""
+"""Questions or pairs, and how many of these are drawn."""
 MEANS = (0.0, 2.5)
 """Mean skill: about half of the answers are right, or 9 of 10."""
 
@@ -70,29 +69,20 @@ def coverage(runs: int) -> Iterator[tuple[str, bool]]:
         if kind == "family" and mean:
             continue
         draw = np.random.default_rng([len(kind), models, unlike, int(mean)])
-        units, number = DESIGNS[kind]
-        cluster = np.arange(units) // 30 if "whole" in kind else np.arange(units)
-        held, errors, widths, by_chance, expected, means = (
-            0,
-            list[float](),
-            list[float](),
-            list[float](),
-            list[float](),
-            list[float](),
-        )
+        number, held = DESIGNS[kind][1], 0
+        errors, widths, by_chance, expected, means = (list[float]() for _ in range(5))
         for seed in range(runs):
             scores = answered(draw, kind, models, mean, unlike=unlike)
-            truth, clusters = float(scores[-1].mean()), int(cluster.max()) + 1
-            part = subset.draw(scores[:-1], cluster, np.zeros(clusters, int), number, seed)
-            found = estimated(part, scores[-1], cluster)
+            truth = float(scores[-1].mean())
+            part = subset.draw(scores[:-1], number, seed)
+            found = estimated(part, scores[-1])
             held += found.low <= truth <= found.high
             errors.append(found.value - truth)
             widths.append(found.high - found.low)
             expected.append(part.error)
             means.append(truth)
-            chance = draw.permutation(clusters) < number
-            totals = np.bincount(cluster, scores[-1])[chance] / units * clusters
-            by_chance.append(2 * 1.96 * sqrt((1 - number / clusters) * totals.var(ddof=1) / number))
+            chance = draw.permutation(scores[-1])[:number]
+            by_chance.append(2 * 1.96 * sqrt((1 - number / scores.shape[1]) * chance.var(ddof=1) / number))
         share = held / runs
         met = share >= LEAST - 2 * sqrt(LEAST * (1 - LEAST) / runs)
         error = sqrt(np.mean(np.square(errors)))
@@ -106,13 +96,11 @@ def coverage(runs: int) -> Iterator[tuple[str, bool]]:
         )
 
 
-def estimated(part: subset.Subset, new: Floats, cluster: NDArray[np.intp]) -> subset.Whole:
+def estimated(part: subset.Subset, new: Floats) -> subset.Whole:
     """Return the estimate of the whole from a new model's scores of the drawn units."""
-    asked = part.drawn[cluster]
-    _, place = np.unique(cluster[asked], return_inverse=True)
-    residual = (new - part.slope * part.predicted)[asked]
+    residual = (new - part.slope * part.predicted)[part.drawn]
     known = part.slope * float(part.predicted.mean())
-    return subset.whole(residual, place, part.stratum[part.drawn], np.bincount(part.stratum), known)
+    return subset.whole(residual, part.stratum[part.drawn], np.bincount(part.stratum), known)
 
 
 def subset_part(runs: int) -> bool:

@@ -16,11 +16,9 @@ class SubsetArguments(Arguments):
     """
 
     runs: list[Path] = positional("run folders, such as reports/RUN; with --of: the file of -o", "RUN")
-    size: int | None = option("the number of questions to draw, with whole pairs", "N", low=1)
+    size: int | None = option("the number of questions to draw; whole pairs, if the measure counts pairs", "N", low=1)
     of: Path | None = option("the run that asked the subset", "RUN")
     measure: str | None = option("the measure to predict (default: the first of the headline)", "NAME")
-    by: str | None = option("draw in proportion to the values of this dimension", "DIMENSION")
-    groups: bool = option("draw whole groups: all questions that share an image, a patient or an article")
     output: Path | None = output("the table for --tags; a JSON file is written beside it (default: subset.csv)")
     seed: int | None = seed("subset")
 
@@ -31,7 +29,7 @@ def run(typed: SubsetArguments) -> str:
     from medvqa.commands import subsetting
 
     if typed.of is not None:
-        if other := typed.first_given("size", "measure", "by", "groups", "output", "seed"):
+        if other := typed.first_given("size", "measure", "output", "seed"):
             raise UsageError(f"--of=RUN estimates by a subset that exists; {other} is for drawing one")
         if len(typed.runs) != 1:
             raise UsageError("--of=RUN: name one file of a subset, as in medvqa subset subset.csv --of=reports/RUN")
@@ -45,8 +43,8 @@ def run(typed: SubsetArguments) -> str:
     for file in (path, beside := subsetting.json_beside(path)):
         if file.exists() or path.suffix == ".json":
             raise UsageError(f"{path}: a new table such as subset.csv is expected, and no {file} beside it")
-    how = typed.size, typed.seed or 0, typed.measure or "", typed.by or ""
-    part = subsetting.draw(comparing.load_beside(typed.runs, named), registry.benchmarks, *how, groups=typed.groups)
+    sides = comparing.load_beside(typed.runs, named)
+    part = subsetting.draw(sides, registry.benchmarks, typed.size, typed.seed or 0, typed.measure or "")
     write("-o", path, lambda: subsetting.tags(part))
     write("-o", beside, lambda: part)
     return subsetting.text(part, path, registry.benchmarks)

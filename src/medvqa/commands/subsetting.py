@@ -9,52 +9,57 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from medvqa import comparing, decode, figures, metrics
+import msgspec
+
+from medvqa import comparing, decode, figures, metrics, printing
 from medvqa.benchmarks import not_known
 from medvqa.comparing import Side
-from medvqa.figures import defined
 from medvqa.items import Benchmark, Result, UsageError, withholding
 from medvqa.metrics import Tabled
 from medvqa.records import run_folder
+from medvqa.records.run_record import Count
 from medvqa.statistics import subset
 from medvqa.statistics.subset import LEAST_DRAWN, LEAST_MODELS, Whole
 
-MAX_BYTES, SHOWN, MOST_SLOPE = 2**27, 12, 1e9
+Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
+MAX_BYTES = 2**27
+SHOWN = 12
+"""Most ids of keys to review that a terminal shows; the file has all."""
 TAG, DRAWN = "subset", "drawn"
 """The dimension and the value of the tag that selects the drawn questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnUnit:
-    """A drawn unit of the measure: the id of its pair or question, its cluster, and the known models' mean score."""
+    """A drawn unit of the measure: the id of its pair or question, its stratum, and the known models' mean score."""
 
     id: str
-    cluster: int
-    predicted: float
+    stratum: Count
+    predicted: Fraction
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A question whose key may be wrong: its correlation with the rest (`rest_correlations`) and the commonest answer.
+    """A question whose key may be wrong: its correlation with the rest (`rest_correlations`) is negative.
 
-    `alike`: all models of the better half gave one answer, against the key.
+    `answer` is the commonest wrong one, of no fewer models than the key.
     """
 
     id: str
-    correlation: float | None
+    correlation: float
     key: str
     answer: str
-    alike: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SubsetFile:
     """The content of subset.json. `data_sha256` is of the questions, as run.json has it.
 
-    `runs`: names of the known runs, each with the digest of its results. `stratum`, (clusters,), is of each drawn
-    cluster; `strata` the number of clusters of each stratum in the whole. `mean` is the known models' mean over all
-    `of` units. The other numbers are as in `statistics.subset.Subset`.
+    `runs`: names of the known runs, each with the digest of its results. `strata`: the number of units of each stratum
+    in the whole, of `of` together. `mean` is the known models' mean over all of these. The other numbers are as in
+    `statistics.subset.Subset`.
     """
 
     benchmark: str
@@ -63,23 +68,20 @@ class SubsetFile:
     data_sha256: str
     runs: Mapping[str, str]
     seed: int
-    of: int
-    mean: float
-    slope: float
+    of: Count
+    mean: Fraction
+    slope: Annotated[float, msgspec.Meta(ge=0, le=1e9)]
     error: float
     random_error: float
-    strata: tuple[int, ...]
-    stratum: tuple[int, ...]
+    strata: tuple[Count, ...]
     units: tuple[DrawnUnit, ...]
     suspects: tuple[Suspect, ...]
 
 
-def draw(
-    sides: Sequence[Side], known: Mapping[str, Benchmark], size: int, seed: int, measure: str, by: str, *, groups: bool
-) -> SubsetFile:
-    """Draw about `size` questions, whole pairs or `groups`, by finished runs on all of the same questions (UsageError).
+def draw(sides: Sequence[Side], known: Mapping[str, Benchmark], size: int, seed: int, measure: str) -> SubsetFile:
+    """Draw about `size` questions by finished runs on all of the same questions (UsageError).
 
-    They are in proportion to the first values in the dimension `by`; `measure` is as in `_measure`. Either may be "".
+    Whole pairs are drawn for a measure of pairs. `measure` is as in `_measure`.
     """
     import numpy as np
 
@@ -87,39 +89,26 @@ def draw(
     benchmark = comparing.under_protocols(benchmark, sides, technique)
     of_runs = [_results(side, benchmark.name, technique) for side in sides]
     tabled = _measure(benchmark, sides, of_runs, measure)
-    rows = [unit[0] for unit in tabled[0].frame.units]
-    asked = {result.item.id: result for result in of_runs[0]}
-    group_of = dict(zip(asked, map(str, metrics.groups([*asked.values()]).tolist()), strict=True))
-    names = [group_of[row.item.id] if groups else row.item.pair_id or row.item.id for row in rows]
-    cluster = np.unique(names, return_inverse=True)[1]
-    clusters, questions = int(cluster.max()) + 1, len(asked)
-    number = size * clusters // questions
-    if not LEAST_DRAWN <= number <= clusters or size > questions:
-        least = -(-LEAST_DRAWN * questions // clusters)
+    ids = _ids(tabled[0])
+    of, questions = len(ids), len({result.item.id for result in of_runs[0]})
+    number = size * of // questions
+    if number < LEAST_DRAWN or size > questions:
+        least = -(-LEAST_DRAWN * questions // of)
         raise UsageError(
             f"--size={size}: {benchmark.name} has {questions:,} questions, of which at least {LEAST_DRAWN} "
-            f"{'groups' if groups else 'pairs or questions'} are drawn: type a number from {least:,} to {questions:,}"
+            f"{tabled[0].metric.unit}s are drawn: type a number from {least:,} to {questions:,}"
         )
-    values = [next(iter(row.item.tags.get(by, ())), "") for row in rows]
-    if by and not any(values):
-        there = sorted({name for row in rows for name in row.item.tags})
-        raise UsageError(f"--by={by}: the questions have no such dimension; there are: {', '.join(there)}")
-    dimension = np.zeros(clusters, dtype=np.intp)
-    dimension[cluster] = np.unique(values, return_inverse=True)[1]
-    drawn = subset.draw(np.array([one.terms[0] for one in tabled]), cluster, dimension, number, seed)
-    place = np.cumsum(drawn.drawn) - 1
+    drawn = subset.draw(np.array([one.terms[0] for one in tabled]), number, seed)
     units = [
-        DrawnUnit(id, int(place[own]), float(predicted))
-        for id, own, predicted in zip(_ids(tabled[0]), cluster, drawn.predicted, strict=True)
-        if drawn.drawn[own]
+        DrawnUnit(ids[place], int(drawn.stratum[place]), float(drawn.predicted[place]))
+        for place in np.flatnonzero(drawn.drawn).tolist()
     ]
     return SubsetFile(
         *(benchmark.name, technique, tabled[0].metric.name, sides[0].run.benchmark(benchmark.name).data_sha256),
         {side.name: run_folder.decisive_digest(side.answers)[0] for side in sides},
-        *(seed, len(rows), float(drawn.predicted.mean())),
+        *(seed, of, float(drawn.predicted.mean())),
         *(drawn.slope, drawn.error, drawn.random_error),
         tuple(np.bincount(drawn.stratum).tolist()),
-        tuple(drawn.stratum[drawn.drawn].tolist()),
         tuple(units),
         _suspects(of_runs),
     )
@@ -144,34 +133,22 @@ def estimate(part: SubsetFile, side: Side, known: Mapping[str, Benchmark]) -> Wh
     if side.run.benchmark(part.benchmark).data_sha256 != part.data_sha256 or part.benchmark not in known:
         raise UsageError(f"{side.name} asked other questions than those of {part.benchmark} that the subset is of")
     results = _results(side, part.benchmark, part.technique)
+    if not results:
+        raise UsageError(f"{side.name} has no answers by {part.technique}, as the runs that drew the subset have")
     benchmark = comparing.under_protocols(known[part.benchmark], [side], part.technique)
     (tabled,) = _measure(benchmark, [side], [results], part.measure)
     scores = dict(zip(_ids(tabled), tabled.terms[0].tolist(), strict=True))
     if lacking := sum(unit.id not in scores for unit in part.units):
         raise UsageError(f"{side.name} lacks {lacking:,} of the {len(part.units):,} units of the subset")
-    if not _is_sound(part):
-        raise UsageError("the file of the subset is damaged: numbers out of range, or units twice; draw it again")
+    damaged, stratum = "the file of the subset is damaged", [unit.stratum for unit in part.units]
+    ids = {unit.id for unit in part.units}
+    if {*stratum} != {*range(len(part.strata))} or sum(part.strata) != part.of or len(ids) < len(part.units):
+        raise UsageError(f"{damaged}: its units and strata do not belong together; draw it again")
     residual = np.array([scores[unit.id] - part.slope * unit.predicted for unit in part.units])
-    cluster, stratum, strata = (
-        np.array(numbers) for numbers in ([unit.cluster for unit in part.units], part.stratum, part.strata)
-    )
     try:
-        return subset.whole(residual, cluster, stratum, strata, part.slope * part.mean)
+        return subset.whole(residual, np.array(stratum), np.array(part.strata), part.slope * part.mean)
     except ValueError as error:
-        raise UsageError(f"the file of the subset is damaged: {error}; draw it again") from None
-
-
-def _is_sound(part: SubsetFile) -> bool:
-    """Return whether the numbers of a file are in their ranges, and its units and clusters belong together."""
-    numbers = part.mean, *(unit.predicted for unit in part.units)
-    return (
-        all(0 <= number <= 1 for number in numbers)
-        and 0 <= part.slope <= MOST_SLOPE
-        and len({unit.id for unit in part.units}) == len(part.units) <= part.of
-        and {unit.cluster for unit in part.units} == set(range(len(part.stratum)))
-        and {*part.stratum} == set(range(len(part.strata)))
-        and 0 < sum(part.strata) <= part.of
-    )
+        raise UsageError(f"{damaged}: {error}; draw it again") from None
 
 
 def tags(part: SubsetFile) -> str:
@@ -244,25 +221,20 @@ def _suspects(of_runs: Sequence[Sequence[Result]]) -> tuple[Suspect, ...]:
     """Return questions to review, the most suspect first; () with fewer than `LEAST_MODELS` runs."""
     import numpy as np
 
-    if len(of_runs) < LEAST_MODELS:
-        return ()
     by_run = [{result.item.id: result for result in own} for own in of_runs]
     ids = [id for id in by_run[0] if all(id in own and own[id].score.value is not None for own in by_run)]
     scores = np.array([[own[id].score.value for id in ids] for own in by_run], dtype=float)
-    correlations = subset.rest_correlations(scores)
-    better = np.argsort(-scores.mean(axis=1), kind="stable")[: (len(by_run) + 1) // 2].tolist()
     found = []
-    for place, id in enumerate(ids):
-        right = {own[id].score.extracted for own in by_run if own[id].score.value == 1}
-        answers = Counter(own[id].score.extracted for own in by_run)
-        good = {by_run[run][id].score.extracted for run in better}
-        alike = len(good) == 1 and good != {()} and not scores[better, place].any()
-        correlation = defined(correlations[place])
-        item, commonest = by_run[0][id].item, answers.most_common(1)[0][0]
-        if alike or ((correlation or 0) < 0 and commonest not in right and commonest != tuple(sorted(item.answers))):
+    for id, correlation in zip(ids, subset.rest_correlations(scores).tolist(), strict=True):
+        item, given = by_run[0][id].item, [own[id].score for own in by_run]
+        right = [score.extracted for score in given if score.value == 1]
+        kept = {(), tuple(sorted(item.answers)), *right}
+        wrong = Counter(score.extracted for score in given if score.extracted not in kept)
+        answer, count = wrong.most_common(1)[0] if wrong else ((), 0)
+        if correlation < 0 and count and count >= len(right):
             key = "".join(sorted(item.answers)) if item.options else " or ".join(item.answers)
-            found.append(Suspect(id, correlation, key, "".join(commonest), alike))
-    return tuple(sorted(found, key=lambda each: (not each.alike, each.correlation or 0, each.id)))
+            found.append(Suspect(id, correlation, key, "".join(answer)))
+    return tuple(sorted(found, key=lambda each: (each.correlation, each.id)))
 
 
 def text(part: SubsetFile, path: Path, known: Mapping[str, Benchmark]) -> str:
@@ -288,18 +260,12 @@ def text(part: SubsetFile, path: Path, known: Mapping[str, Benchmark]) -> str:
     keys = "key" if len(part.suspects) == 1 else "keys"
     weak = ", of fewer than 10 runs often by chance" if len(part.runs) < 2 * LEAST_MODELS else ""
     lines.append(
-        f"{len(part.suspects):,} {keys} to review, listed in {path.with_suffix('.json')}: a negative correlation with "
-        f"the rest{weak}, where another answer is commoner; or all better runs agree against the key"
+        f"{len(part.suspects):,} {keys} to review, in {path.with_suffix('.json')}: a negative correlation with the "
+        f"rest{weak}, where another answer is at least as common"
     )
-    if not known[name].public or not part.suspects:
-        return "\n".join(lines)
-    rows = [
-        (each.id, figures.number(each.correlation, percent=False, digits=2), each.key, each.answer, "yes" * each.alike)
-        for each in part.suspects[:SHOWN]
-    ]
-    heading = figures.texts("id", "correlation", "key", "commonest answer", "all better runs")
-    table = figures.Table("", heading, tuple(rows))
-    return "\n".join([*lines, figures.terminal(table).rstrip()])
+    if known[name].public and part.suspects:
+        lines.append(f"  {printing.some([each.id for each in part.suspects], SHOWN)}")
+    return "\n".join(lines)
 
 
 def text_of(part: SubsetFile, side: Side, whole: Whole) -> str:

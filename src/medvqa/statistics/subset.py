@@ -1,18 +1,18 @@
 """Draw a part of a benchmark that predicts the whole, and estimate the whole from a new model's scores of the part.
 
-The answers of K known models to all questions are at hand. Their mean score of a unit predicts the score of a new
-model. Sampling units (clusters: a question, a pair, or a group) are sorted by a dimension and by their predicted score,
-and cut into strata of about `PER_STRATUM` draws. In each stratum all have the same chance to be drawn.
+The answers of K known models to all questions are at hand. Their mean score of a unit (a question or a pair) predicts
+the score of a new model. Units are sorted by it, and cut into strata of about `PER_STRATUM` draws. In each stratum all
+have the same chance to be drawn.
 
 With the new model's score y and the predicted score x, the whole is estimated by the difference estimator
 
     slope * mean of x over all units + weighted mean of (y - slope * x) over the drawn units
 
 with the weights N_h / n_h of stratum h (Särndal, Swensson and Wretman 1992, Model Assisted Survey Sampling, section
-6.3). Draw and slope do not depend on the new model's answers, so whatever it does, there is no bias (but that of a
-ratio if clusters differ in size); only the width depends on how well the known models predict it. The variance is over
-draws from these very questions, with the correction for a finite population: the interval is for the value of the whole
-benchmark, not for other questions or patients.
+6.3). Draw and slope do not depend on the new model's answers, so whatever it does, there is no bias; only the width
+depends on how well the known models predict it. The variance is over draws from these very questions, with the
+correction for a finite population: the interval is for the value of the whole benchmark, not for other questions or
+patients. So groups of questions make no difference.
 """
 
 from __future__ import annotations
@@ -31,20 +31,19 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.intp]
 
 PER_STRATUM = 4
-"""Clusters that are drawn from a stratum, about: two at least are needed for a variance."""
+"""Units that are drawn from a stratum, about: two at least are needed for a variance."""
 LEAST_DRAWN = 10
-"""Fewest clusters of a subset."""
+"""Fewest units of a subset."""
 LEAST_MODELS = 5
 """Fewest models for a correlation of a question with the rest; below 10 it is weak."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subset:
-    """A part that was drawn. `stratum` and `drawn` are of clusters, (clusters,).
+    """A part that was drawn. `stratum`, `drawn` and `predicted`, the mean score of the known models, are (units,).
 
-    `predicted`, (units,), is the mean score of the known models. `slope` multiplies it. `error` is the expected
-    standard error: each known model predicted by the others; `random_error` that of a random sample of as many
-    clusters.
+    `slope` multiplies what is predicted. `error` is the expected standard error: each known model predicted by the
+    others; `random_error` that of a random sample of as many units.
     """
 
     stratum: Numbers
@@ -65,64 +64,56 @@ class Whole:
     error: float
 
 
-def draw(scores: Floats, cluster: Numbers, dimension: Numbers, number: int, seed: int = 0) -> Subset:
-    """Draw `number` clusters by the scores of known models, (models, units), in [0, 1].
+def draw(scores: Floats, number: int, seed: int = 0) -> Subset:
+    """Draw `number` units by the scores of known models, (models, units), in [0, 1]; it depends on these and `seed`.
 
-    `cluster`, (units,), numbers the clusters from 0 on; `dimension`, (clusters,), has a number for each value of the
-    dimension. The draw depends on these and `seed` alone. Raises ValueError with fewer than two models, and unless
-    `number` is from `LEAST_DRAWN` to the number of clusters.
+    Raises ValueError with fewer than two models, and unless `number` is from `LEAST_DRAWN` to the number of units.
     """
     import numpy as np
 
     models, units = scores.shape
-    clusters = int(cluster.max(initial=-1)) + 1
-    if models < 2 or not LEAST_DRAWN <= number <= clusters:
-        raise ValueError(f"at least two models, and {LEAST_DRAWN} to {clusters} clusters are needed")
+    if models < 2 or not LEAST_DRAWN <= number <= units:
+        raise ValueError(f"at least two models, and {LEAST_DRAWN} to {units} units are needed")
     others = [(scores.sum(axis=0) - own) / (models - 1) for own in scores]
     spread = sum(float(one.var()) for one in others)
     together = sum(
         float(np.mean((own - own.mean()) * (one - one.mean()))) for own, one in zip(scores, others, strict=True)
     )
     slope = max(together / spread, 0.0) if spread > 0 else 0.0
-    expected, by_chance = list[float](), list[float]()
+    expected = list[float]()
     rng = np.random.default_rng(seed)
     # Each model is predicted as a new one would be: it has no part in the strata.
     for own, one in zip(scores, others, strict=True):
-        stratum, take = _strata(one, cluster, dimension, number, rng)
-        expected.append(_variance(_deviations(own - slope * one, cluster), stratum, take) / units**2)
-        whole = np.zeros(clusters, dtype=np.intp), np.array([number])
-        by_chance.append(_variance(_deviations(own, cluster), *whole) / units**2)
+        stratum, take = _strata(one, number, rng)
+        expected.append(_variance(own - slope * one, stratum, take, np.bincount(stratum)))
+    by_chance = (1 - number / units) * scores.var(axis=1, ddof=1) / number
     predicted = scores.mean(axis=0)
-    stratum, take = _strata(predicted, cluster, dimension, number, rng)
-    drawn = np.zeros(clusters, dtype=np.bool_)
+    stratum, take = _strata(predicted, number, rng)
+    drawn = np.zeros(units, dtype=np.bool_)
     for place, count in enumerate(take.tolist()):
         drawn[rng.choice(np.flatnonzero(stratum == place), count, replace=False)] = True
     error, random_error = (float(np.sqrt(np.mean(variances))) for variances in (expected, by_chance))
     return Subset(stratum, drawn, predicted, slope, error, random_error)
 
 
-def whole(residual: Floats, cluster: Numbers, stratum: Numbers, of: Numbers, known: float) -> Whole:
+def whole(residual: Floats, stratum: Numbers, of: Numbers, known: float) -> Whole:
     """Return the estimate of the whole from the drawn units' scores minus slope times prediction, `residual`, (units,).
 
-    `cluster`, (units,), numbers the drawn clusters; `stratum`, (clusters,), is that of each and `of`, (strata,), the
-    number of clusters of each stratum in the whole. `known`: slope times the mean prediction over all units.
+    `stratum`, (units,), is that of each drawn unit and `of`, (strata,), the number of units of each stratum in the
+    whole. `known`: slope times the mean prediction over all units.
 
     With fewer than `LEAST_DISCORDANT` wrong predictions (by more than half), the variance is at least that of their
     share with two more of four more units (Agresti and Coull 1998, The American Statistician 52:119).
-    ValueError if a stratum has fewer than two drawn clusters.
+    ValueError if a stratum has fewer than two drawn units.
     """
     import numpy as np
     from scipy.special import stdtrit
 
     take = np.bincount(stratum, minlength=len(of))
     if len(take) != len(of) or np.any(take < 2) or np.any(take > of):
-        raise ValueError("each stratum needs two drawn clusters, and no more than it has")
-    weight = (of / take)[stratum]
-    size = sums(cluster, np.ones(len(cluster)), len(stratum))
-    total = float((weight * size).sum())
-    mean = float((weight * sums(cluster, residual, len(stratum))).sum()) / total
-    deviation = sums(cluster, residual - mean, len(stratum))
-    variance = _variance(deviation, stratum, take, of) / total**2
+        raise ValueError("each stratum needs two drawn units, and no more than it has")
+    mean = float((of / take)[stratum] @ residual / of.sum())
+    variance = _variance(residual, stratum, take, of)
     wrong = int((np.abs(residual - mean) > 0.5).sum())
     if wrong < LEAST_DISCORDANT:
         share = (wrong + 2) / (len(residual) + 4)
@@ -155,37 +146,26 @@ def rest_correlations(scores: Floats) -> Floats:
     return found
 
 
-def _strata(
-    predicted: Floats, cluster: Numbers, dimension: Numbers, number: int, rng: np.random.Generator
-) -> tuple[Numbers, Numbers]:
-    """Return the stratum of each cluster, (clusters,), and how many are drawn from each, (strata,)."""
+def _strata(predicted: Floats, number: int, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
+    """Return the stratum of each unit, (units,), and how many are drawn from each, (strata,)."""
     import numpy as np
 
-    clusters = len(dimension)
-    size = np.bincount(cluster, minlength=clusters)
-    mean = np.round(sums(cluster, predicted, clusters) / np.maximum(size, 1), 9)
-    order = np.lexsort((rng.random(clusters), mean, dimension))
-    strata = max(number // PER_STRATUM, 1)
-    cuts = np.arange(strata + 1) * clusters // strata
-    stratum = np.empty(clusters, dtype=np.intp)
+    units, strata = len(predicted), max(number // PER_STRATUM, 1)
+    order = np.lexsort((rng.random(units), predicted.round(9)))
+    cuts = np.arange(strata + 1) * units // strata
+    stratum = np.empty(units, dtype=np.intp)
     stratum[order] = np.repeat(np.arange(strata), np.diff(cuts))
-    return stratum, np.diff(cuts * number // clusters)
+    return stratum, np.diff(cuts * number // units)
 
 
-def _deviations(values: Floats, cluster: Numbers) -> Floats:
-    """Return the sum of each cluster's deviations from the mean over all units, (clusters,)."""
-    return sums(cluster, values - values.mean(), int(cluster.max()) + 1)
+def _variance(values: Floats, stratum: Numbers, take: Numbers, of: Numbers) -> float:
+    """Return the variance of an estimated mean: `take` of `of` units are drawn from each stratum, (strata,).
 
-
-def _variance(deviation: Floats, stratum: Numbers, take: Numbers, of: Numbers | None = None) -> float:
-    """Return the variance of the estimated total: `take` of `of` clusters are drawn from each stratum.
-
-    `deviation` and `stratum` are of all clusters, or of the drawn ones with `of`.
+    `values` and `stratum` are of the drawn units, or of all.
     """
     import numpy as np
 
-    there = np.bincount(stratum, minlength=len(take))
-    whole = there if of is None else of
-    centred = deviation - (sums(stratum, deviation, len(take)) / np.maximum(there, 1))[stratum]
-    spread = sums(stratum, centred**2, len(take)) / np.maximum(there - 1, 1)
-    return float((whole**2 * (1 - take / whole) * spread / take).sum())
+    there = np.bincount(stratum, minlength=len(of))
+    centred = values - (sums(stratum, values, len(of)) / np.maximum(there, 1))[stratum]
+    spread = sums(stratum, centred**2, len(of)) / np.maximum(there - 1, 1)
+    return float((of**2 * (1 - take / of) * spread / take).sum() / of.sum() ** 2)
