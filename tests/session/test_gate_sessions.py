@@ -231,6 +231,25 @@ def test_a_run_that_is_not_surely_worse_is_asked_whole(repo: pytest.Pytester) ->
     assert [entry["kind"] for entry in gate(repo, "new")["entries"]] == ["baseline"]
 
 
+def test_a_stop_is_refused_if_earlier_sessions_selected_other_questions(
+    repo: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A fresh chance of a false stop with each larger --limit would add up over the sessions."""
+    model = answers(repo.path / "new.jsonl", OTHERWISE)
+    typed = ["run", f"--benchmark={NAME}", model, *STOPPING]
+    assert main([*typed, "--limit=40"]) in (10, 11)
+    there = answered(repo)
+    capsys.readouterr()
+    for other in ("--limit=60", "--limit=20"):
+        assert main([*typed, other]) == 4
+        told = " ".join(capsys.readouterr().err.split())
+        assert f"earlier sessions of this run selected 40 questions, this one {other[-2:]}, by other options" in told
+        assert "select the same questions again, name another run by --run=NAME, or leave --stop out" in told
+    assert answered(repo) == there
+    assert main([*typed, "--limit=40"]) in (10, 11)
+    assert main([*(word for word in typed if word != "--stop=early"), "--limit=60"]) in (0, 10, 11)
+
+
 # --- refusals -----------------------------------------------------------------------------------------------
 
 

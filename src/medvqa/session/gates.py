@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from msgspec import structs
@@ -9,7 +10,7 @@ from msgspec import structs
 from medvqa.comparing import gating
 from medvqa.comparing.gating import Gate, Rules
 from medvqa.comparing.gating.rules import FILE, TABLE
-from medvqa.items import UsageError
+from medvqa.items import QuestionKey, UsageError
 from medvqa.records import run_record
 from medvqa.records.run_record import RUN
 from medvqa.session.about import about
@@ -79,6 +80,20 @@ def check_stop(plan: Plan, gate: Gate | None) -> None:
             f"{before}: no gated measure is a mean over questions or pairs ("
             f"{', '.join(dict.fromkeys(target.metric.name for target in gate.targets))}). Leave --stop out, or gate "
             "another measure: medvqa help comparing"
+        )
+
+
+def check_same_questions(plan: Plan, before: Collection[QuestionKey], selected: Collection[QuestionKey]) -> None:
+    """UsageError if --stop goes on with a run whose earlier sessions selected other questions.
+
+    The evidence is that of one order of groups from the first one on. Of each other selection it begins anew, and so
+    does the chance of a false stop.
+    """
+    if plan.options.stop is not None and set(before) != set(selected):
+        raise UsageError(
+            f"--stop=early: earlier sessions of this run selected {len(set(before)):,} questions, this one "
+            f"{len(set(selected)):,}, by other options. Each selection has its own chance of a false stop: select the "
+            "same questions again, name another run by --run=NAME, or leave --stop out"
         )
 
 

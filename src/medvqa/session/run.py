@@ -127,6 +127,8 @@ class Run:
         self._left_out: LeftOut = {}
         self._evaluates = False
         self._empty_shard = False
+        self._selected_before: frozenset[QuestionKey] = frozenset()
+        """What earlier sessions of the run selected; known once it is open."""
         self._gate: Gate | None = None
         self._watch: Watch | None = None
         """With --stop=early, from the first delivery on."""
@@ -234,7 +236,7 @@ class Run:
         try:
             # A killed session may have left its stop file.
             (self.folder / STOP).unlink(missing_ok=True)
-            add_selected(self.folder)
+            self._selected_before = frozenset(add_selected(self.folder))
             remove_selected(self.folder)
             suspects.bury(self.folder)
             gating.begin(self.folder, self._process.session)
@@ -313,6 +315,8 @@ class Run:
         if self._selected and (lacking := self._gate.lacking(self._planned())):
             self._withdraw()
             raise UsageError(lacking)
+        if self._selected and self._has_results and self._selected_before:
+            gates.check_same_questions(self.plan, self._selected_before, self._selected)
         before = run_record.read_run(self.folder) if self._has_record else None
         if not self._has_results and (before is None or before.gate is None):
             private.make_private(self.folder)
