@@ -1720,6 +1720,21 @@ def test_an_answer_without_a_score_counts_as_right() -> None:
     assert "; 2 of them without a score count as right;" in two.why
 
 
+def test_judged_scores_stop_a_run_by_the_whole_margin_and_say_so() -> None:
+    """A reliability that is too low would make the margin of the stop too small, and stop runs wrongly."""
+    baseline, new = judged("main", BASE), judged("new", WORSE)
+    known = replace(EARLY, judge_reliability=0.5)
+    one, other = (fed(watch(baseline, new, rules), in_drawn_order(new)) for rules in (EARLY, known))
+    assert one is not None
+    assert other is not None
+    assert (one.units, one.e_value, one.margin) == (other.units, other.e_value, other.margin)
+    told = "; the whole margin counts, without judge_reliability, as a judge shows a part of a loss only"
+    assert other.why == one.why.replace("; a stop exaggerates it", f"{told}; a stop exaggerates it")
+    unjudged = fed(watch(side("main", BASE), side("new", WORSE), known), in_drawn_order(side("new", WORSE)))
+    assert unjudged is not None
+    assert told not in unjudged.why
+
+
 def test_huge_evidence_at_one_look_is_said_shortly() -> None:
     baseline, new = side("main", [True] * 300), side("new", [False] * 300)
     watching = watch(baseline, new)

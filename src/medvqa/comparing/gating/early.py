@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from math import ceil
 from typing import TYPE_CHECKING
 
 from medvqa import metrics, statistics
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 Place = tuple[str, str]
 """The benchmark and the id of a question."""
 Unit = tuple[QuestionKey, ...]
-LOOKS = 200
-"""The most often that the evidence of a rule is computed: each time that so large a share of its groups is whole."""
 MOST_SHOWN = 1_000_000
 """The largest e-value that the sentence of a stop has in full."""
 OUTCOMES: Mapping[Outcome, float] = {"correct": 1.0, "wrong": 0.0, "unparsed": 0.0, "refused": 0.0, "abstained": 0.0}
@@ -82,12 +79,11 @@ class Watched:
                 self._of[key] = group
         self._left = [groups[name] for name in sorted(groups, reverse=True)]
         self._largest = max(len(group.units) for group in groups.values())
-        self._each = ceil(len(groups) / LOOKS)
         self._log_wealth = np.zeros(len(statistics.STAKES))
         self._planned, self._groups = len(units), 0
         self._pairs: list[tuple[float, float]] = []
         """The values of each counted unit in the baseline and in the run."""
-        self._unscored = 0
+        self._unscored, self._judged = 0, False
 
     def add(self, result: Result) -> None:
         """Note a result, once for each key."""
@@ -97,12 +93,11 @@ class Watched:
             group.results.append(result)
 
     def e_value(self, run: RunRecord) -> float:
-        """Return the evidence of the whole groups before the first open one; computed if there are enough new ones."""
-        whole = 0
-        while whole < len(self._left) and not self._left[-1 - whole].open:
-            whole += 1
-        if whole and (whole >= self._each or whole == len(self._left)):
-            groups = [self._left.pop() for _ in range(whole)]
+        """Return the evidence of the whole groups before the first open one."""
+        groups = list[_Group]()
+        while self._left and not self._left[-1].open:
+            groups.append(self._left.pop())
+        if groups:
             self._log_wealth = self._log_wealth + self._factors(groups, run).sum(axis=0)
         return float(statistics.e_values(self._log_wealth))
 
@@ -111,6 +106,7 @@ class Watched:
 
         counted = Side.of("", run, [result for group in groups for result in group.results])
         values = dict(_values(counted.results, self._target))
+        self._judged = self._judged or any(result.judgement is not None for result in counted.results)
         # A question without a score may get one later: it counts as right, against a stop.
         pairs = [[(was, values.get(unit, 1.0)) for unit, was in group.units.items()] for group in groups]
         self._pairs += [pair for group in pairs for pair in group]
@@ -132,7 +128,10 @@ class Watched:
         if self._unscored:
             count = "counts" if self._unscored == 1 else "count"
             more = f"; {self._unscored:,} of them without a score {count} as right"
-        # The evidence is computed at a look, with many groups at once: it may have dozens of digits.
+        if self._judged and target.judge_reliability is not None:
+            # A reliability that is too low by luck, as the lower end of a sheet's is, would stop runs wrongly.
+            more += "; the whole margin counts, without judge_reliability, as a judge shows a part of a loss only"
+        # Many groups may become whole at once: the evidence may have dozens of digits.
         evidence = f"{e_value:,.1f}" if e_value < MOST_SHOWN else f"over {MOST_SHOWN:,}"
         ruling = Ruling.against(
             self._baseline, target.benchmark.name, target.metric.name, target.technique, margin=target.margin
