@@ -91,11 +91,11 @@ def coverage(runs: int) -> Iterator[tuple[str, bool]]:
                 judge, truth = judged(latent(draw, group), right, false, missed), right.astype(float)
             found = st.corrected_mean(st.LabelledScores(judge, labels(draw, judge, truth, sheet), group))
             _, low, high = found.corrected
-            assert low is not None
-            assert high is not None
+            _, least, most = found.people
+            assert None not in (low, high, least, most)
             held += low <= mean <= high
             alone += found.tuning is None
-            widths.append(found.widths or 1)
+            widths.append((high - low) / (most - least))
             biases.append(float((judge - truth).mean()))
             if len(kappas) < 30:
                 kappas.append(cohen_kappa_score(2 * judge, 2 * truth, weights="quadratic"))

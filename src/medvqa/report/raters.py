@@ -81,15 +81,13 @@ def _means(means: Sequence[JudgedMean]) -> Table:
     heading = [*texts("benchmark", "technique"), *numbers("labelled", "of")]
     for name in ("judge %", "people %", "corrected %", "reliability"):
         heading += [Column(name, "figure"), INTERVAL]
-    heading += numbers("tuning", "width / people's")
     rows = []
     for judged in means:
         mean = judged.mean
         figures = [Figure(*ends, groups=mean.groups) for ends in (mean.judge, mean.people, mean.corrected)]
         figures.append(Figure(*mean.reliability, groups=mean.groups, percent=False, digits=2))
-        shares = (number(share, percent=False, digits=2) for share in (mean.tuning, mean.widths))
         doubled = (figure for figure in figures for _ in range(2))
-        rows.append((judged.benchmark, judged.technique, mean.labelled, mean.n, *doubled, *shares))
+        rows.append((judged.benchmark, judged.technique, mean.labelled, mean.n, *doubled))
     return Table("", tuple(heading), tuple(rows))
 
 

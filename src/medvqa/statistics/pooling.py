@@ -39,8 +39,8 @@ DEPTH = 12.0
 """Nodes with a likelihood below exp(-DEPTH) of the largest one hold no mass."""
 SMALLER = 0.8
 """A range of nodes is narrowed as long as it becomes smaller than this part of itself."""
-STEPS = 12
-"""Steps of the search for the ends of an interval."""
+STEPS = 20
+"""Steps of the search for the ends of an interval, each of which halves the range."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,6 @@ def pooled(rate: Floats, n: Floats) -> PooledRates:
     The order of the slices does not matter. Raises ValueError for other values, and for fewer than LEAST_SLICES.
     """
     import numpy as np
-    from scipy.special import betaincinv
 
     if len(rate) < LEAST_SLICES or not (np.all(n > 0) and np.all((rate >= 0) & (rate <= 1))):
         raise ValueError(f"pooling needs rates from 0 to 1 of {LEAST_SLICES} slices or more, each with units")
@@ -94,38 +93,23 @@ def pooled(rate: Floats, n: Floats) -> PooledRates:
     each = a / (a + b)
     mean = (each * share).sum(axis=2)
     square = ((each * (1 - each) / (a + b + 1) + each**2) * share).sum(axis=2)
-    a, b = _beta(mean, square - mean**2)
-    value = mean @ of_spread
-    start = _beta(value, (mean * (1 - mean) / (a + b + 1) + mean**2) @ of_spread - value**2)
-    ends = [_quantile(level, betaincinv(*start, level), a, b, of_spread) for level in (0.025, 0.975)]
-    return PooledRates(value[place], ends[0][place], ends[1][place])
+    k = mean * (1 - mean) / np.maximum(square - mean**2, 1e-12) - 1
+    a, b = mean * k, (1 - mean) * k
+    low, high = (_quantile(level, a, b, of_spread) for level in (0.025, 0.975))
+    return PooledRates((mean @ of_spread)[place], low[place], high[place])
 
 
-def _beta(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Return a and b of the beta distributions with these means and variances."""
+def _quantile(level: float, a: Floats, b: Floats, weight: Floats) -> Floats:
+    """Return the quantile of each slice's mixture of beta distributions, by halving its range."""
     import numpy as np
+    from scipy.special import betainc
 
-    k = mean * (1 - mean) / np.maximum(variance, 1e-12) - 1
-    return mean * k, (1 - mean) * k
-
-
-def _quantile(level: float, start: Floats, a: Floats, b: Floats, weight: Floats) -> Floats:
-    """Return the quantile of each slice's mixture of beta distributions, by Newton's steps within halved brackets."""
-    import numpy as np
-    from scipy.special import betainc, betaln, xlog1py, xlogy
-
-    low, high, at = np.zeros(len(start)), np.ones(len(start)), np.clip(start, 1e-12, 1 - 1e-12)
-    constant = betaln(a, b)
+    low, high = np.zeros(len(a)), np.ones(len(a))
     for _ in range(STEPS):
-        x = at[:, None]
-        missing = level - betainc(a, b, x) @ weight
-        low, high = np.where(missing > 0, at, low), np.where(missing > 0, high, at)
-        density = np.exp(xlogy(a - 1, x) + xlog1py(b - 1, -x) - constant) @ weight
-        step = at + missing / np.maximum(density, 1e-300)
-        at = np.where((step >= low) & (step <= high), step, (low + high) / 2)
-        if np.abs(missing).max() < 1e-7:
-            break
-    return at
+        at = (low + high) / 2
+        above = betainc(a, b, at[:, None]) @ weight < level
+        low, high = np.where(above, at, low), np.where(above, high, at)
+    return (low + high) / 2
 
 
 def _posterior(right: Floats, wrong: Floats, times: Floats) -> Grid:

@@ -101,14 +101,6 @@ class CorrectedMean:
     disagreements: int
     tuning: float | None
 
-    @property
-    def widths(self) -> float | None:
-        """The width of the corrected interval / that of people's scores alone; None without intervals."""
-        (_, low, high), (_, least, most) = self.corrected, self.people
-        if low is None or high is None or least is None or most is None or least == most:
-            return None
-        return (high - low) / (most - least)
-
 
 def corrected_mean(scores: LabelledScores) -> CorrectedMean:
     """Return the mean of a judge's scores, corrected by labels."""

@@ -28,8 +28,6 @@ from medvqa.tags import lexicon
 
 NAMED = 5
 """Names of runs in a sentence."""
-SEEN = "better than, worse than"
-"""The column of the numbers of runs that a run is shown to differ from."""
 STRENGTH = 0.05
 """A difference of so much more makes the colour of a field stronger by one step, of 5."""
 
@@ -112,11 +110,7 @@ def _table(boards: Boards, title: str, rankings: Sequence[Ranking]) -> Table:
         of = f"{boards.title(ranking)}: " if several else ""
         columns += [
             Column(f"{of}{label(ranking.metric)}, %", "figure", better=ranking.better),
-            *(
-                INTERVAL,
-                *numbers("rank"),
-                *texts(*([SEEN] if several else comparison.others(ranking, ranking.rows[0]))),
-            ),
+            *(INTERVAL, *numbers("rank"), *(() if several else texts(*comparison.others(ranking, ranking.rows[0])))),
             Column(f"against {boards.first}, points", "figure"),
             *(() if several else (INTERVAL,)),
         ]
@@ -136,18 +130,17 @@ def _table(boards: Boards, title: str, rankings: Sequence[Ranking]) -> Table:
 
 
 def _cells(boards: Boards, ranking: Ranking, name: str, *, drawn: bool) -> list[object]:
-    """The value of a run, its rank, other runs, and its difference from the first run, as cells of `_table`."""
+    """The value of a run, its rank, its difference from the first run, and if `drawn`, other runs and intervals."""
     row = next((row for row in ranking.rows if row.name == name), None)
     if row is None:
-        return [None] * (5 + (len(comparison.others(ranking, ranking.rows[0])) if drawn else 0))
+        return [None] * (5 + len(comparison.others(ranking, ranking.rows[0])) if drawn else 4)
     of = {**measure_of(ranking.benchmark, ranking.technique, ranking.metric, {}), "run": name}
     value = replace(row.figure, of=of)
     against = next((pair for pair in ranking.pairs if (pair.new, pair.baseline) == (name, boards.first)), None)
     change = None if against is None else _difference(against)
     if drawn:
         return [value, value, row.rank, *comparison.others(ranking, row).values(), change, change]
-    seen = zip(SEEN.split(", "), (row.better_than, row.worse_than), strict=True)
-    return [value, value, row.rank, ", ".join(f"{way} {len(names)}" for way, names in seen if names) or "open", change]
+    return [value, value, row.rank, change]
 
 
 def _difference(pair: RankedPair) -> Figure:
@@ -177,29 +170,17 @@ def _leading(ranking: Ranking, *, everyone: bool) -> str:
     first, *others = ranking.rows
     if first.figure.value is None:
         return f"By {measure}, no run has a value."
-    alike = _alike(ranking)
     if all((row.best, row.worst) == (1, len(ranking.rows)) for row in ranking.rows):
         whose = "" if everyone else " of the leaderboard"
-        return f"By {measure}, no difference between any two runs{whose} is shown.{alike}"
+        return f"By {measure}, no difference between any two runs{whose} is shown."
     lead = f"By {measure}, {first.name} leads with {first.figure.stated}"
     rivals = [f"{row.name} ({row.figure.stated})" for row in others if row.best == 1]
     if rivals:
-        return f"{lead}; {_enumerated(rivals)} may be as good.{alike}"
+        return f"{lead}; {_enumerated(rivals)} may be as good."
     if first.worst == 1:
         board = "" if everyone else " of the leaderboard"
-        return f"{lead}, better than {f'each other run{board}' if len(others) > 1 else others[0].name}.{alike}"
-    return f"{lead}; for each other run, a better one is shown.{alike}"
-
-
-def _alike(ranking: Ranking) -> str:
-    """A sentence with the number of pairs of runs that are shown to be alike; "" if that is not tested."""
-    if ranking.equivalent is None:
-        return ""
-    pairs, margin = len(ranking.pairs), comparison.points(ranking.equivalent)
-    alike = sum(pair.compared.alike for pair in ranking.pairs)
-    if pairs == 1:
-        return f" They are {'' if alike else 'not '}shown to be alike within {margin}."
-    return f" Of {pairs:,} pairs of runs, {alike:,} {'is' if alike == 1 else 'are'} shown to be alike within {margin}."
+        return f"{lead}, better than {f'each other run{board}' if len(others) > 1 else others[0].name}."
+    return f"{lead}; for each other run, a better one is shown."
 
 
 def start(text: str) -> str:
