@@ -360,6 +360,7 @@ def test_sheets_that_do_not_fit_are_refused(run: Path) -> None:
         r"anna\.csv row 2: id k\w+ comes from a sheet, but main has no such answer: .*of another run: write judge_rel",
         side("main", other),
     )
+    refused("judge_sheet: main: no answer was scored by a judge", side("main", [answered(0, 1.0, judge=False)]))
     sheet(Path("few.csv"), range(0, 12))
     refused(r"12 answers scored by people, in 6 groups, do not show .*: score more answers", side(), file="few.csv")
     Path("empty.csv").write_text(Path("anna.csv").read_text().replace(",1\n", ",\n").replace(",1\r\n", ",\r\n"))

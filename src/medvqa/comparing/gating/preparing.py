@@ -253,10 +253,10 @@ def with_sheet(
             f"by --baseline=RUN, or {instead}"
         )
     answers = [result for side in sides for result in side.answers]
-    run = agreement.judged_of(Path(" and ".join(side.name for side in sides)), answers)
     try:
+        run = agreement.judged_of(Path(" and ".join(side.name for side in sides)), answers)
         people, omitted = agreement.scores_of_people(tuple(map(Path, rules.judge_sheet)), run)
-    except DataError as error:
+    except (DataError, UsageError) as error:
         raise UsageError(f"judge_sheet: {error} (for a sheet of another run: {instead})") from None
     own, notes = dict(rules.benchmarks), [f"judge_sheet: {note}" for note in omitted]
     for judged in correcting.means(run, people):
