@@ -1,17 +1,15 @@
 """Whether the statistics keep their promises: `python bench/promises [PART...] [--quick]`.
 
-Each part is a script beside this one, which prints its designs with the simulated figures, and whether all hold.
-All parts take about ten minutes of a core, --quick a tenth of that. The exit code is 1 if a promise is broken.
+Each part is a module beside this one: `table(runs)` prints its designs with the simulated figures, and returns whether
+all hold. All parts take about ten minutes of a core, --quick a tenth of that. The exit code is 1 if one is broken.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
-from pathlib import Path
+from importlib import import_module
 
-PARTS = Path(__file__).parent
 RUNS = {"judged": 1000, "alike": 1000, "pooled": 500, "early": 4000, "subset": 1000}
 """The parts, and the simulated runs of each of their designs."""
 
@@ -25,8 +23,7 @@ def main() -> int:
     broken = []
     for part in typed.part or RUNS:
         print(f"\n== {part}", flush=True)
-        runs = RUNS[part] // 10 if typed.quick else RUNS[part]
-        if subprocess.run([sys.executable, PARTS / f"{part}.py", f"--runs={runs}"], check=False).returncode:
+        if not import_module(part).table(RUNS[part] // 10 if typed.quick else RUNS[part]):
             broken.append(part)
     print(f"\nbroken: {', '.join(broken)}" if broken else "\nall promises hold")
     return 1 if broken else 0

@@ -1,15 +1,14 @@
 """How often runs are wrongly shown to be alike, and what a plan from two runs is worth.
 
-`python bench/promises/alike.py [--runs=N]` prints three parts, in four minutes of a core. `alike`: the share of runs
+`python bench/promises alike` prints three parts, in four minutes of a core. `alike`: the share of runs
 with a true difference of just the margin that are shown to be alike, over designs of groups, and the share without a
 difference that are. `correlation`: the mean of the estimated correlation of flips, and how often its interval holds the
 true one. `planned`: the number of questions planned from two runs, over the number with which 80 % of gates pass. Draws
-are seeded. The exit code is 1 if the interval of a figure lies beyond its limit.
+are seeded. A promise is broken if the interval of a figure lies beyond its limit.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,7 +114,7 @@ def planned(runs: int) -> Iterator[Figure]:
             yield Figure(f"{about}: the first figure is enough", enough, runs, least=least)
 
 
-def main(runs: int = 1000) -> bool:
+def table(runs: int) -> bool:
     """Print every figure, and return whether all are met."""
     met = True
     for title, part, count in (
@@ -128,11 +127,3 @@ def main(runs: int = 1000) -> bool:
             print(figure, flush=True)
             met &= figure.met
     return met
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument(
-        "--runs", type=int, default=1000, help="runs of a figure (default: 1000, four minutes; 100 for a quick look)"
-    )
-    sys.exit(not main(parser.parse_args().runs))

@@ -1,4 +1,4 @@
-"""How often `--stop=early` stops wrongly, and how soon rightly: `python bench/promises/early.py [--runs=N]`.
+"""How often `--stop=early` stops wrongly, and how soon rightly: `python bench/promises early`.
 
 Each design is simulated at a true loss of exactly the margin, where at most 5 % of runs may ever stop, and at a loss of
 8 points. "units" is the median number of questions until the stop. Draws are seeded. Two rules that are not used stand
@@ -7,8 +7,6 @@ below: bets without replacement, and bets on the signs of groups.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -122,7 +120,7 @@ def promises(runs: int) -> Iterator[tuple[str, bool | None]]:
         yield f"not used: {name}: {design.name}, margin 0, no loss: {100 * wrong / runs:.1f} % stopped", None
 
 
-def table(runs: int = 4000) -> bool:
+def table(runs: int) -> bool:
     """Print every figure; return whether all promises hold."""
     print("--stop=early: false stops and median stops")
     kept = True
@@ -130,9 +128,3 @@ def table(runs: int = 4000) -> bool:
         print(f"  {line}{'' if holds is not False else '  MISSED'}", flush=True)
         kept &= holds is not False
     return kept
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=4000)
-    sys.exit(0 if table(parser.parse_args().runs) else 1)

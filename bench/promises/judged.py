@@ -1,4 +1,4 @@
-"""Whether judged means that few labels correct keep their promises: `python bench/promises/judged.py [--runs=N]`.
+"""Whether judged means that few labels correct keep their promises: `python bench/promises judged`.
 
 `covers`: the interval of 95 % of the corrected mean holds the true mean in at least 93 % of runs. A judge whose mean is
 10 points too high scores 2,000 answers, people 120 of them, drawn at random (`simple`) or as `medvqa agreement` draws a
@@ -10,13 +10,11 @@ with few disagreements both are the same.
 `passes`: at a true loss of the margin, a gate whose margin is multiplied by the lower end of the reliability of such a
 sheet passes in at most 5 % of runs; in brackets with the estimate in place of the lower end, and with no correction.
 
-Draws are seeded. With the default of 1,000 runs it takes about four minutes of a core.
+Draws are seeded. 1,000 runs take about four minutes of a core.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator
 from itertools import product
 from math import sqrt
@@ -146,7 +144,7 @@ def passes(runs: int) -> Iterator[tuple[str, bool]]:
         )
 
 
-def judged_part(runs: int) -> bool:
+def table(runs: int) -> bool:
     """Print the tables; return whether every promise holds."""
     held = True
     for title, lines in (("covers", coverage(runs)), ("passes", passes(runs))):
@@ -155,14 +153,3 @@ def judged_part(runs: int) -> bool:
             print("  " + line, flush=True)
             held &= met
     return held
-
-
-def main() -> int:
-    """Return 1 if a promise is broken."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000, help="runs of each design (default: 1000)")
-    return 0 if judged_part(parser.parse_args().runs) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""What pooled estimates of slices gain and hide: `python bench/promises/pooled.py [--runs=N]`.
+"""What pooled estimates of slices gain and hide: `python bench/promises pooled`.
 
 `gains`: 12 slices whose true rates differ by 5 points (standard deviation) around 70 %, with 6 to 18 questions each.
 The root mean square error of the pooled rates is at least 30 % below that of the raw ones, and the intervals of 95 %
@@ -8,13 +8,11 @@ hold the truth in at least 93 %. Designs: independent questions; patients of 3; 
 `hides`: as the first design, and one slice is 20 points below the mean of the others. How often does its pooled
 interval hold its true rate, by the number of its questions? This has no limit: it is what pooling costs.
 
-Draws are seeded. With the default of 500 runs it takes about half a minute of a core.
+Draws are seeded. 500 runs take about half a minute of a core.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from math import sqrt
 
 import numpy as np
@@ -90,21 +88,10 @@ def hides(runs: int) -> None:
         print(f"  {'independent' if size == 1 else 'patients of 3':<14} {'  '.join(shares)}", flush=True)
 
 
-def pooled_part(runs: int) -> bool:
+def table(runs: int) -> bool:
     """Print the tables; return whether every promise holds."""
     print("gains")
     held = gains(runs)
     print(f"hides: coverage of a slice {100 * BELOW:.0f} points below the rest")
     hides(runs)
     return held
-
-
-def main() -> int:
-    """Return 1 if a promise is broken."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=500, help="runs of each design (default: 500)")
-    return 0 if pooled_part(parser.parse_args().runs) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

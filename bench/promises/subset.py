@@ -1,4 +1,4 @@
-"""Whether cheap subsets keep their promise: `python bench/promises/subset.py [--runs=N]`.
+"""Whether cheap subsets keep their promise: `python bench/promises subset`.
 
 `covers`: the interval of 95 % holds the value of the whole benchmark for a new model in at least 93 % of draws. The
 score of a question depends on its difficulty, on the model's skill and on chance; questions are single, in 20 groups of
@@ -9,13 +9,11 @@ one; unlike is 10 %.
 `random` is the width of the interval / that of a random sample of as many: below 1 the subset is the better one.
 `expected` is the standard error that is printed beforehand / the true one, for a model that is alike.
 
-Draws are seeded. With the default of 1,000 runs it takes about two minutes of a core; --runs=100 is a quick form.
+Draws are seeded. 1,000 runs take about two minutes of a core.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator
 from itertools import product
 from math import sqrt
@@ -103,7 +101,7 @@ def estimated(part: subset.Subset, new: Floats) -> subset.Whole:
     return subset.whole(residual, part.stratum[part.drawn], np.bincount(part.stratum), known)
 
 
-def subset_part(runs: int) -> bool:
+def table(runs: int) -> bool:
     """Print the table; return whether the promise holds."""
     print("covers")
     kept = True
@@ -111,14 +109,3 @@ def subset_part(runs: int) -> bool:
         print("  " + line, flush=True)
         kept &= met
     return kept
-
-
-def main() -> int:
-    """Return 1 if the promise is broken."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000, help="runs of each design (default: 1000)")
-    return 0 if subset_part(parser.parse_args().runs) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -61,7 +61,7 @@ POOLED = (
     "to their mean. It hides the dangerous slice: of a slice 20 points below the rest, the pooled interval held the "
     "true value in 79 % of simulated runs at 12 questions, in 71 % at 48. Judge such a slice by its own value."
 )
-"""The note below pooled estimates; figures of `python bench/promises/pooled.py`."""
+"""The note below pooled estimates; figures of `python bench/promises pooled`."""
 
 
 def slices_section(report: Report) -> PageSection:
