@@ -114,16 +114,8 @@ def planned(runs: int) -> Iterator[Figure]:
             yield Figure(f"{about}: the first figure is enough", enough, runs, least=least)
 
 
-def table(runs: int) -> bool:
-    """Print every figure, and return whether all are met."""
-    met = True
-    for title, part, count in (
-        ("alike", alike, runs),
-        ("correlation", correlation, runs // 4),
-        ("planned", planned, min(200, runs)),
-    ):
-        print(f"\n{title}: {(part.__doc__ or '').strip()}")
-        for figure in part(count):
-            print(figure, flush=True)
-            met &= figure.met
-    return met
+def lines(runs: int) -> Iterator[tuple[str, bool]]:
+    """Yield every figure, and whether it is met."""
+    for part, count in ((alike, runs), (correlation, runs // 4), (planned, min(200, runs))):
+        yield (part.__doc__ or "").strip(), True
+        yield from ((str(figure), figure.met) for figure in part(count))

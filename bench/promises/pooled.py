@@ -13,6 +13,7 @@ Draws are seeded. 500 runs take about half a minute of a core.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import sqrt
 
 import numpy as np
@@ -43,9 +44,8 @@ def answered(draw: np.random.Generator, true: Floats, groups: NDArray[np.intp], 
     return found.value, st.effective_units(found.precision, binary=True)
 
 
-def gains(runs: int) -> bool:
-    """Print error and coverage of each design; return whether the promises hold."""
-    held = True
+def gains(runs: int) -> Iterator[tuple[str, bool]]:
+    """Yield error and coverage of each design, and whether the promises hold."""
     for title, slices, least, most, size in (
         ("independent", SLICES, 6, 18, 1),
         ("patients of 3", SLICES, 2, 6, 3),
@@ -64,17 +64,15 @@ def gains(runs: int) -> bool:
         gain, share = 1 - sqrt(errors[1] / errors[0]), covered / done
         noise = 2 * sqrt(COVERED * (1 - COVERED) / done / slices)
         met = share >= COVERED - noise and (gain >= GAIN or title in ("3 slices", "20 x 30"))
-        held &= met
-        print(
-            f"  {title:<14} error: raw {100 * sqrt(errors[0] / done):4.1f}, pooled {100 * sqrt(errors[1] / done):4.1f} "
+        yield (
+            f"{title:<14} error: raw {100 * sqrt(errors[0] / done):4.1f}, pooled {100 * sqrt(errors[1] / done):4.1f} "
             f"points ({-100 * gain:+.0f} %)  covers {100 * share:.1f} %{'' if met else '  MISSED'}",
-            flush=True,
+            met,
         )
-    return held
 
 
-def hides(runs: int) -> None:
-    """Print the coverage of the slice that is worse, by the number of its questions and of its patients."""
+def hides(runs: int) -> Iterator[tuple[str, bool]]:
+    """Yield the coverage of the slice that is worse, by the number of its questions and of its patients."""
     for size in (1, 3):
         shares = []
         for n in (6, 12, 24, 48, 99):
@@ -85,13 +83,10 @@ def hides(runs: int) -> None:
                 found = st.pooled(*answered(draw, true, np.full(SLICES, n // size), size))
                 covered += bool(found.low[-1] <= true[-1] <= found.high[-1])
             shares.append(f"n = {n}: {100 * covered / runs:.0f} %")
-        print(f"  {'independent' if size == 1 else 'patients of 3':<14} {'  '.join(shares)}", flush=True)
+        yield f"{'independent' if size == 1 else 'patients of 3':<14} {'  '.join(shares)}", True
 
 
-def table(runs: int) -> bool:
-    """Print the tables; return whether every promise holds."""
-    print("gains")
-    held = gains(runs)
-    print(f"hides: coverage of a slice {100 * BELOW:.0f} points below the rest")
-    hides(runs)
-    return held
+def lines(runs: int) -> Iterator[tuple[str, bool]]:
+    """Yield the lines of both tables."""
+    yield from (("gains", True), *gains(runs))
+    yield from ((f"hides: coverage of a slice {100 * BELOW:.0f} points below the rest", True), *hides(runs))

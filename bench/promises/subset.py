@@ -61,7 +61,7 @@ def answered(draw: np.random.Generator, kind: str, models: int, mean: float, *, 
     return np.array(rows)
 
 
-def coverage(runs: int) -> Iterator[tuple[str, bool]]:
+def lines(runs: int) -> Iterator[tuple[str, bool]]:
     """Yield a line for each design, and whether it covers."""
     for kind, models, unlike, mean in product(DESIGNS, (3, 5, 10), (False, True), MEANS):
         if kind == "family" and mean:
@@ -99,13 +99,3 @@ def estimated(part: subset.Subset, new: Floats) -> subset.Whole:
     residual = (new - part.slope * part.predicted)[part.drawn]
     known = part.slope * float(part.predicted.mean())
     return subset.whole(residual, part.stratum[part.drawn], np.bincount(part.stratum), known)
-
-
-def table(runs: int) -> bool:
-    """Print the table; return whether the promise holds."""
-    print("covers")
-    kept = True
-    for line, met in coverage(runs):
-        print("  " + line, flush=True)
-        kept &= met
-    return kept
