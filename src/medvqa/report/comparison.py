@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import groupby
 from math import inf
 from operator import attrgetter
 from typing import Any
@@ -490,20 +491,13 @@ def others(ranking: Ranking, row: Ranked) -> dict[str, str]:
 
 def _by_rank(ranking: Ranking, names: Sequence[str]) -> str:
     """Some runs of a ranking by their ranks; "none" without one."""
-    of_rank = dict[int, list[str]]()
-    for row in ranking.rows:
-        of_rank.setdefault(row.rank, []).append(row.name)
-    spans, apart, within = list[list[int]](), list[str](), False
-    for rank, own in of_rank.items():
-        meant = [name for name in own if name in names]
-        if len(meant) < len(own):
-            apart += meant
-        elif within:
-            spans[-1][1] = rank
-        else:
-            spans.append([rank, rank])
-        within = len(meant) == len(own)
-    texts = [f"{first}" if first == last else f"{first} to {last}" for first, last in spans]
+    of_rank = {row.rank: [other.name for other in ranking.rows if other.rank == row.rank] for row in ranking.rows}
+    meant = {rank: [name for name in own if name in names] for rank, own in of_rank.items()}
+    texts = list[str]()
+    for whole, group in groupby(of_rank, lambda rank: meant[rank] == of_rank[rank]):
+        first, *others = group
+        texts += [f"{first} to {others[-1]}" if others else f"{first}"] if whole else []
+    apart = [name for rank, own in meant.items() if own != of_rank[rank] for name in own]
     return ", ".join([*texts, *([printing.some(apart, SOME)] if apart else [])]) or "none"
 
 
