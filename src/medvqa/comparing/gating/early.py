@@ -13,7 +13,7 @@ from medvqa.comparing.gating.preparing import Gate, Target
 from medvqa.comparing.gating.verdict import Ruling
 from medvqa.comparing.sides import Side
 from medvqa.figures import number
-from medvqa.items import Item, Outcome, QuestionKey, Result, Score, replace
+from medvqa.items import SCORED_OUTCOMES, Item, QuestionKey, Result, Score, replace
 from medvqa.records.run_record import RunRecord
 
 if TYPE_CHECKING:
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 Place = tuple[str, str]
 """The benchmark and the id of a question."""
 Unit = tuple[QuestionKey, ...]
-MOST_SHOWN = 1_000_000
-"""The largest e-value that the sentence of a stop has in full."""
-OUTCOMES: Mapping[Outcome, float] = {"correct": 1.0, "wrong": 0.0, "unparsed": 0.0, "refused": 0.0, "abstained": 0.0}
-"""Outcomes of scored answers, with their values."""
 Order = Mapping[Place, str]
 """As of `drawn`."""
 
@@ -126,13 +122,10 @@ class Watched:
         lower = target.metric.better == "lower"
         more = ""
         if self._unscored:
-            count = "counts" if self._unscored == 1 else "count"
-            more = f"; {self._unscored:,} of them without a score {count} as right"
+            more = f"; without a score, and counted as right: {self._unscored:,}"
         if self._judged and target.judge_reliability is not None:
             # A reliability that is too low by luck, as the lower end of a sheet's is, would stop runs wrongly.
             more += "; the whole margin counts, without judge_reliability, as a judge shows a part of a loss only"
-        # Many groups may become whole at once: the evidence may have dozens of digits.
-        evidence = f"{e_value:,.1f}" if e_value < MOST_SHOWN else f"over {MOST_SHOWN:,}"
         ruling = Ruling.against(
             self._baseline, target.benchmark.name, target.metric.name, target.technique, margin=target.margin
         )
@@ -143,7 +136,7 @@ class Watched:
             outcome="FAIL",
             why=(
                 f"a loss of more than {target.margin:g} points is shown after {n:,} of {self._planned:,} {unit}s, in "
-                f"an order drawn before: e-value {evidence}, where {least:,.4g} stops a run. At most "
+                f"an order drawn before: e-value {e_value:.3g}, where {least:,.4g} stops a run. At most "
                 f"{100 * alpha:.3g} % of runs that lose no more are ever stopped. The loss on these {unit}s is "
                 f"{number(was - now, digits=1)} points{more}; a stop exaggerates it"
             ),
@@ -212,7 +205,8 @@ def stopping(gate: Gate) -> list[tuple[Side, Target]]:
 def _is_mean(results: Sequence[Result], target: Target) -> bool:
     """Whether a measure is a mean over units in [0, 1]: it counts the same ones, once each, whatever the answers."""
     units = dict(_values(results, target)).keys()
-    for outcome, value in OUTCOMES.items():
+    for outcome in SCORED_OUTCOMES:
+        value = float(outcome == "correct")
         alike = [replace(result, score=Score(value, outcome, result.score.extracted)) for result in results]
         if dict(_values(alike, target)).keys() != units:
             return False
