@@ -622,6 +622,9 @@ def test_a_plan_says_the_design_effect_and_the_flips_that_tell_it(
     assert "the first figure is at the upper end of its interval, the second at its estimate" in printed
     assert main(["gate", "--plan", "reports/one", "reports/one", PLUGIN, "--margin=10"]) == 4
     assert "or with two runs of much the same model" in capsys.readouterr().err
+    assert main(["gate", "--plan", "reports/one", "reports/two", PLUGIN, "--units=300"]) == 4
+    told = " ".join(capsys.readouterr().err.split())
+    assert "the flips between one and two tell of these benchmarks: slake; what is planned is about none of" in told
 
 
 def test_a_ranking_names_other_runs_by_their_ranks() -> None:

@@ -180,6 +180,12 @@ def plan(
                     own = planning.of_baseline(known[name], side, rules)
                     planned += [replace(plan, flips=flips.get(name)) for plan in own]
     planned = planned or [planning.independent(number, rules.margin / 100) for number in planning.SIZES]
+    if sides and all(plan.flips is None for plan in planned):
+        told = ", ".join(flips) or "none"
+        raise UsageError(
+            f"the flips between {sides[0].name} and {sides[1].name} tell of these benchmarks: {told}; what is planned "
+            "is about none of them. Leave both runs out, or plan one of theirs (--benchmark=NAME)"
+        )
     share = planning.DISCORDANCE if discordance is None else discordance / 100
     return gate_plans.planned(
         planning.prospects(planned, icc=rules.flip_icc, discordance=share, deff=deff, looks=rules.looks),
