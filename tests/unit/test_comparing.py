@@ -1016,9 +1016,9 @@ def test_a_technique_among_several_is_refused() -> None:
 
 
 def test_a_ranking_names_the_setting_of_each_run() -> None:
-    runs = [asked("old"), asked("blank", "B" * 12, signature={"ablation": "blank"}), asked("again", "A" * 12)]
+    runs = [asked("old"), asked("taught", "B" * 12, signature={"shots": "3"}), asked("again", "A" * 12)]
     (accuracy, *_) = comparing.study(runs, KNOWN).rankings
-    assert {row.name: row.differs for row in accuracy.rows} == {"old": "", "blank": "blank", "again": ""}
+    assert {row.name: row.differs for row in accuracy.rows} == {"old": "", "taught": "3 shots", "again": ""}
 
 
 @given(st.text("AB", min_size=12, max_size=12), st.text("AB", min_size=12, max_size=12))

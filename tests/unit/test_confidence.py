@@ -517,6 +517,35 @@ def test_two_runs_are_compared_over_the_answers_with_a_confidence_in_both(tmp_pa
     assert [each["name"] for each in stored[0]["measures"]] == [*curves.AREAS, SQUARE]
 
 
+def test_a_measure_that_leaves_answers_out_says_how_many_count_in_each_run(tmp_path: Path) -> None:
+    """The difference is that of both runs' own measures; its bounds are those of a difference of ratios."""
+    paths = [run(tmp_path / name, shift, seed) for name, shift, seed in (("old", 0.0, 2), ("new", 0.2, 1))]
+    study = comparing.study(comparing.load_runs(paths), pages.PHANTOM)
+    rows = {row.metric: row for row in study.versus[0].paired.tables if not row.slice and "gmai" in row.benchmark}
+    sides = [[r for r in side.results if r.item.benchmark == rows["accuracy"].benchmark] for side in study.sides]
+    for name, metric in (("brier_score", metrics.brier_score), ("answered_accuracy", metrics.answered_accuracy)):
+        old, new = (metrics.measures(own, [metric], (), benchmark="b", signature={})[0] for own in sides)
+        before, after, change = rows[name].figures
+        assert (before.value, before.n) == pytest.approx((old.value, old.n))
+        assert (after.value, after.n) == pytest.approx((new.value, new.n))
+        assert old.n != new.n
+        assert change.value == pytest.approx(new.value - old.value)
+        assert change.counted == f"{change.n:.0f} items: {new.n:.0f} of new, {old.n:.0f} of baseline"
+        assert change.low < change.value < change.high
+        assert change.counted in comparison.text(comparison.of_study(study, pages.PHANTOM), None)
+        (stored,) = (
+            each
+            for each in comparison.as_json(study)["comparisons"][0]["measures"]
+            if (each["benchmark"], each["name"], each["slice"]) == (rows[name].benchmark, name, {})
+        )
+        assert stored["counted"] == {"new": new.n, "baseline": old.n}
+    assert rows["coverage"].figures[2].unit == "items"
+    # If either run counts few units, all three are shown as counts.
+    few = replace(rows["answered_accuracy"].comparison, counted=(40, 8), baseline=0.75, new=0.5, units=45)
+    before, after, change = replace(rows["answered_accuracy"], comparison=few).figures
+    assert (before.text, after.text, change.text) == ("6/8", "20/40", "")
+
+
 def test_runs_without_confidences_of_one_kind_are_not_compared_by_them(tmp_path: Path) -> None:
     one = run(tmp_path / "one", 0.0, 1)
     plain = run(tmp_path / "plain", 0.0, 2, confidence=False)

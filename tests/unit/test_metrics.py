@@ -1260,6 +1260,30 @@ def test_coverage_and_what_was_answered_tell_abstentions_from_errors() -> None:
     }
 
 
+@examples(100)
+@given(st.lists(st.sampled_from(["correct", "wrong"]), min_size=1, max_size=40), st.booleans())
+def test_at_full_coverage_the_accuracy_of_what_was_answered_is_the_accuracy(
+    outcomes: list[Outcome], grouped: bool
+) -> None:
+    answers = ended_as(*outcomes)
+    if grouped:
+        answers = [replace(each, item=replace(each.item, cluster_id=str(n // 3))) for n, each in enumerate(answers)]
+    both = metrics.accuracy, metrics.answered_accuracy
+
+    def of(results: Sequence[Result], *of_them: Metric) -> list[Measure]:
+        found = metrics.measures(results, of_them, (), benchmark="slake", signature={})
+        return [measure for measure in found if not measure.slice]
+
+    accuracy, answered = of(answers, *both)
+    assert (answered.name, answered.value, answered.low, answered.high, answered.n) == (
+        *("answered_accuracy", accuracy.value, accuracy.low, accuracy.high, accuracy.n),
+    )
+    # A partial score is no share: its interval is that of a mean.
+    partial = ended_as(*["correct", "wrong", "partial"] * 8)
+    average, part = of(partial, metrics.mean_score, metrics.answered_accuracy)
+    assert (part.low, part.high) == (average.low, average.high)
+
+
 @examples(200)
 @given(st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=20), st.floats(0.01, 100))
 def test_effective_reliability_is_what_whitehead_et_al_define(outcomes: list[Outcome], cost: float) -> None:

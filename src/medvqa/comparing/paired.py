@@ -129,14 +129,19 @@ class Compared:
 
     @property
     def figures(self) -> tuple[Figure, Figure, Figure]:
-        """The measure in the baseline and in the new run, and the difference, to be printed."""
-        shown = self.shown
-        before, after, difference = (
-            of_units(value, shown.units, self.counted, percent=self.percent)
-            for value in (shown.baseline, shown.new, shown.difference)
-        )
+        """The measure in the baseline and in the new run, and the difference, to be printed.
+
+        If a run leaves units out that the other counts, the difference tells how many count in each.
+        """
+        shown, (new, baseline) = self.shown, self.comparison.counted
+        terms = (shown.baseline, baseline), (shown.new, new), (shown.difference, shown.units)
+        before, after, difference = (of_units(value, n, self.counted, percent=self.percent) for value, n in terms)
         difference = replace(difference, low=shown.low, high=shown.high, groups=shown.groups, df=shown.df, sign=True)
-        return before, after, difference
+        if new == baseline == shown.units:
+            return before, after, difference
+        least = min(new, baseline)
+        difference = replace(difference, unit=f"{self.counted}: {new:,} of new, {baseline:,} of baseline", units=least)
+        return replace(before, units=least), replace(after, units=least), difference
 
 
 @dataclass(frozen=True, slots=True)

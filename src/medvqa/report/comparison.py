@@ -733,6 +733,7 @@ def numbers_of(compared: Compared) -> dict[str, Any]:
 
 
 def _as_json(compared: Compared) -> dict[str, Any]:
+    units, (new, baseline) = compared.comparison.units, compared.comparison.counted
     return {
         "benchmark": compared.benchmark,
         "technique": compared.technique,
@@ -742,6 +743,7 @@ def _as_json(compared: Compared) -> dict[str, Any]:
         "headline": compared.headline,
         "slice": dict(compared.slice),
         **numbers_of(compared),
+        **({} if new == baseline == units else {"counted": {"new": new, "baseline": baseline}}),
         "bootstrap": compared.resampled,
         **({} if compared.equivalence is None else {"equivalence": equivalence_of(compared)}),
     }
