@@ -1353,7 +1353,7 @@ def test_options_and_votes_have_confidences_and_likelihoods_have_none() -> None:
         ({"samples": 5, "combine": "vote"}, "ff", "agreement"),
         ({}, "gd", "option"),
         ({}, "mc", None),
-        ({}, "ps", None),
+        ({}, "ps", "for ranking"),
         ({"rotations": None}, "gd", None),
         ({"samples": 5, "combine": "vote", "readers": True}, "mc", None),
     ],
@@ -1366,7 +1366,8 @@ def test_a_protocol_tells_where_confidences_come_from(fields: dict[str, Any], te
     stated = ("brier_score", "log_loss", "confidence_unread_rate") if source == "stated" else ()
     assert of.headline == (*ASKED.headline, *stated)
     signs = {dict(metric.signs).get("confidence") for metric in of.metrics} - {None}
-    assert signs == ({source} if source else set())
+    # PS has numbers to rank by, and no probabilities.
+    assert signs == ({source} if source not in (None, "for ranking") else set())
     assert added_measures.under(ASKED, [protocol, Protocol(abstain=True)], ["ps"], []).metrics[-1].name != "log_loss"
 
 

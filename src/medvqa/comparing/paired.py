@@ -13,10 +13,8 @@ from medvqa.comparing.differing import TECHNIQUE, Difference
 from medvqa.comparing.sides import Side
 from medvqa.figures import Figure, of_units
 from medvqa.items import FailedMetric, Result
-from medvqa.metrics import EVERYTHING, Tabled, confident
-from medvqa.metrics.confidences import Source
-from medvqa.metrics.confident import ConfidenceQuality
-from medvqa.protocols.protocol import Protocol
+from medvqa.metrics import EVERYTHING, Tabled, confidences
+from medvqa.metrics.confidences import ConfidenceQuality
 from medvqa.statistics import EQUIVALENCE_LEVEL, Comparison, Equivalence
 
 if TYPE_CHECKING:
@@ -131,7 +129,7 @@ class Compared:
     def figures(self) -> tuple[Figure, Figure, Figure]:
         """The measure in the baseline and in the new run, and the difference, to be printed.
 
-        If a run leaves units out that the other counts, the difference tells how many count in each.
+        If a run leaves units out that the other counts, the difference tells how many count in baseline and new run.
         """
         shown, (new, baseline) = self.shown, self.comparison.counted
         terms = (shown.baseline, baseline), (shown.new, new), (shown.difference, shown.units)
@@ -140,7 +138,7 @@ class Compared:
         if new == baseline == shown.units:
             return before, after, difference
         least = min(new, baseline)
-        difference = replace(difference, unit=f"{self.counted}: {new:,} of new, {baseline:,} of baseline", units=least)
+        difference = replace(difference, units=least, unit=f"{self.counted} ({baseline:,} and {new:,})")
         return replace(before, units=least), replace(after, units=least), difference
 
 
@@ -252,7 +250,7 @@ def compared_confidences(
     Nothing unless both are of one kind; nor of different techniques: aligned, answers have the name of one of them. Of
     several samples, those with equal numbers are beside each other.
     """
-    sources = {_source(sides[place].run.protocol, part.technique) for place in (new, baseline)}
+    sources = {sides[place].run.protocol.confidence_source(part.technique) for place in (new, baseline)}
     source = sources.pop()
     if sources or source is None or (difference is not None and difference.setting == TECHNIQUE):
         return
@@ -264,14 +262,8 @@ def compared_confidences(
         if len(one) == len(other) == 1:  # Prompts of other names are compared too.
             beside = {(one[0].variant, one[0].sample): other[0]}
         both += [(r, beside[r.variant, r.sample]) for r in one if (r.variant, r.sample) in beside]
-    found = confident.compared(part.benchmark.name, source, both)
+    found = confidences.compared(part.benchmark.name, source, both)
     yield from [] if found is None else [found]
-
-
-def _source(protocol: Protocol, technique: str) -> Source | None:
-    """Return where the confidences of a run are from; PS has numbers to rank by."""
-    ranked = technique == "ps" and not protocol.readers and protocol.rotations == 0
-    return "for ranking" if ranked else protocol.confidence_source(technique)
 
 
 def _ids(run: RunAnswers, questions: NDArray[np.bool_]) -> tuple[str, ...]:

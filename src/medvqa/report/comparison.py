@@ -323,7 +323,15 @@ def headline(compared: Sequence[Compared], difference: Difference | None = None,
         f"{meaning(difference)}difference in points, new minus baseline; intervals and p two-sided; p by Holm "
         f"over {family(tests)}"
     )
-    return tabled(title, "measure", [row for row in compared if row.headline and not row.slice], difference)
+    rows = [row for row in compared if row.headline and not row.slice]
+    return tabled("; ".join(filter(None, (title, of_own(rows)))), "measure", rows, difference)
+
+
+def of_own(rows: Iterable[Compared]) -> str:
+    """Say how measures are compared that leave answers out; "" if both runs count the same units in all rows."""
+    if all({*row.comparison.counted} == {row.comparison.units} for row in rows):
+        return ""
+    return "numbers in brackets count in baseline and new run, each measured over its own"
 
 
 def tabled(

@@ -285,7 +285,9 @@ class _TwoRuns:
         blocks: list[Block | None] = [TextBlock(lines=(self.meaning,)) if self.meaning else None]
         for part in self.paired.parts:
             titled = f"{self.titled(part)}: {comparison.on_both(part)}"
-            blocks.append(table_block(self.table(titled, "measure", self.whole(part), how)))
+            rows = self.whole(part)
+            own = leaderboards.start(comparison.of_own(rows)) if comparison.of_own(rows) else ""
+            blocks.append(table_block(self.table(titled, "measure", rows, f"{how} {own}".rstrip())))
             blocks += map(table_block, comparison.of_confidences(self.paired, part))
         for part in self.paired.parts:
             benchmark = self.benchmark(part)
