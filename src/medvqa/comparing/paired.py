@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -244,16 +244,16 @@ def paired_part(part: CommonPart, new: int, baseline: int, sides: Sequence[Side]
 
 def compared_confidences(
     part: CommonPart, new: int, baseline: int, sides: Sequence[Side], difference: Difference | None
-) -> Iterator[ConfidenceQuality]:
-    """Yield the paired differences of the confidences of two runs, which are places of `sides`, if both have any.
+) -> ConfidenceQuality | None:
+    """Return the paired differences of the confidences of two runs, which are places of `sides`, if both have any.
 
-    Nothing unless both are of one kind; nor of different techniques: aligned, answers have the name of one of them. Of
+    None unless both are of one kind; nor of different techniques: aligned, answers have the name of one of them. Of
     several samples, those with equal numbers are beside each other.
     """
     sources = {sides[place].run.protocol.confidence_source(part.technique) for place in (new, baseline)}
     source = sources.pop()
     if sources or source is None or (difference is not None and difference.setting == TECHNIQUE):
-        return
+        return None
     ours, theirs = (part.runs[part.places.index(place)] for place in (new, baseline))
     both = []
     for question in part.measured.tolist():
@@ -262,8 +262,7 @@ def compared_confidences(
         if len(one) == len(other) == 1:  # Prompts of other names are compared too.
             beside = {(one[0].variant, one[0].sample): other[0]}
         both += [(r, beside[r.variant, r.sample]) for r in one if (r.variant, r.sample) in beside]
-    found = confidences.compared(part.benchmark.name, source, both)
-    yield from [] if found is None else [found]
+    return confidences.compared(part.benchmark.name, source, both)
 
 
 def _ids(run: RunAnswers, questions: NDArray[np.bool_]) -> tuple[str, ...]:

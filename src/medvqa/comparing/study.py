@@ -348,7 +348,7 @@ def _versus(
             tuple(flip for part in parts for flip in paired.flips(part, new, baseline)) if flips else (),
             level,
             contrast.difference,
-            tuple(each for part in parts for each in paired.compared_confidences(part, *about)),
+            tuple(filter(None, (paired.compared_confidences(part, *about) for part in parts))),
             margin,
         ),
         refusals,

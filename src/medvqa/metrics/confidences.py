@@ -207,8 +207,9 @@ class ConfidenceQuality:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The fields for files, without the answers."""
-        names = ("benchmark", "technique", "source", "n", "groups", "answers", "unread", "left_out")
+        """The fields for files, without the answers; of two runs, without the counts of one alone."""
+        of_one = () if self.sides else ("unread", "left_out")
+        names = ("benchmark", "technique", "source", "n", "groups", "answers", *of_one)
         return {**{name: getattr(self, name) for name in names}, "measures": list(map(self._content, self.measures))}
 
     def _content(self, name: str) -> dict[str, Any]:

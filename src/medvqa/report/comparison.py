@@ -636,7 +636,7 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
                 "parts": [_part_as_json(part, several=several) for part in versus.paired.parts],
                 "measures": [_as_json(table) for table in versus.paired.tables],
                 "flips": [_flip_as_json(flip) for flip in versus.paired.flips],
-                **({"confidence": sure} if (sure := _confidences(versus.paired)) else {}),
+                **({"confidence": [each.content for each in sure]} if (sure := versus.paired.confidences) else {}),
             }
             for versus in study.versus
         ],
@@ -663,11 +663,6 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
         **({"readers": [msgspec.to_builtins(each) for each in study.against]} if study.against else {}),
         **({"trends": list(map(_trend_as_json, trends))} if trends else {}),
     }
-
-
-def _confidences(compared: Paired) -> list[dict[str, Any]]:
-    left_out = ("unread", "left_out")  # Of one run alone.
-    return [{n: v for n, v in each.content.items() if n not in left_out} for each in compared.confidences]
 
 
 def _part_as_json(part: PairedPart, *, several: bool) -> dict[str, Any]:
