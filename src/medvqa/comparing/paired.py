@@ -184,26 +184,6 @@ class Paired:
         return round(2 * self.level - 1, 12)
 
     @property
-    def unmatched(self) -> tuple[str, ...]:
-        """Lines about items in one run only: `benchmark/item (technique): in RUN alone`."""
-        return tuple(
-            f"{part.benchmark}/{item} ({part.technique}): in {side.name} alone"
-            for part in self.parts
-            for side, items in ((self.new, part.unmatched_new), (self.baseline, part.unmatched_baseline))
-            for item in items
-        )
-
-    @property
-    def errors(self) -> tuple[str, ...]:
-        """Lines about items without an answer: `benchmark/item (technique): no answer in RUN`."""
-        return tuple(
-            f"{part.benchmark}/{item} ({part.technique}): no answer in {side.name}"
-            for part in self.parts
-            for side, items in ((self.new, part.errors_new), (self.baseline, part.errors_baseline))
-            for item in items
-        )
-
-    @property
     def unchanged(self) -> bool:
         """Whether both runs have the same items, and responses and scores are identical on each."""
         return bool(self.parts) and all(part.unchanged for part in self.parts)
