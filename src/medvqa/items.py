@@ -430,7 +430,8 @@ class Metric:
 
     `terms` takes the results of one unit (one result, or the two of a pair) and returns its (numerator,
     denominator); a denominator of 0 leaves the unit out. `binary` marks units whose numerator is 0 or 1,
-    so that a binomial interval applies; None: if all numerators are of type bool. `mean_over` names a lexicon
+    so that a binomial interval applies, as it does if all numerators are of type bool; None: a user's metric, of either
+    kind. `mean_over` names a lexicon
     dimension: the metric is then the unweighted mean of the ratio over the values of that dimension (macro average).
     `weights` names values of that dimension with their weights: the metric is then the weighted mean over exactly these
     values, and undefined if one of them has no ratio. `signs` are further parts of the signature, such as

@@ -352,17 +352,19 @@ def test_every_output_names_the_one_setting_that_differs(repository: Path, capsy
         "blank",
         effect,
     )
-    assert main(["compare", "reports/old", "reports/blank", "reports/new", PLUGIN, "--json=x.json"]) == 0
+    stored(repository / "reports/taught", run("taught", "B" * 20 + "AAAA"), about(shots="3"))
+    runs = [f"reports/{name}" for name in ("old", "blank", "taught", "new")]
+    assert main(["compare", *runs, PLUGIN, "--json=x.json"]) == 0
     printed = capsys.readouterr().out
     assert "blank against old (the image: blank in blank, shown in old)" in printed
     assert "the gain of the image, with the sign reversed; difference in points" in printed
     assert "new against old\n" in printed
-    assert "rank  run    differs in" in printed
+    assert "rank  run     differs in" in printed
     (ranking, *_) = json.loads((repository / "x.json").read_text())["rankings"]
     assert {each["name"]: each.get("differs") for each in ranking["runs"]} == {
         "old": None,
         "new": None,
-        "blank": "blank",
+        "taught": "3 shots",
     }
 
 

@@ -20,13 +20,13 @@ from medvqa.benchmarks import slake
 from medvqa.comparing.gating.preparing import metric_of
 from medvqa.figures import Figure
 from medvqa.items import Answer, Item, Result, Score, UsageError, replace
-from medvqa.metrics import confident
-from medvqa.metrics.confidences import confidence_of
-from medvqa.metrics.confident import CURVES, RISK, ROOT, SQUARE, Rated, quality, ranking_of
+from medvqa.metrics.confidences import CURVES, RISK, ROOT, SQUARE, Rated, compared, confidence_of, quality, ranking_of
+from medvqa.protocols import combining
 from medvqa.protocols.protocol import Protocol
 from medvqa.records import run_folder
 from medvqa.report import comparison, confidences, terminal, writing
 from medvqa.report.bundle import confidence as page
+from medvqa.report.bundle import several_runs
 from medvqa.report.bundle.page_blocks import PlotBlock, PlotPoint, TableBlock
 from medvqa.statistics import confidence as curves
 from support import pages
@@ -264,38 +264,39 @@ def test_answers_without_an_option_and_unread_confidences_are_counted_apart() ->
     found = quality("b", "stated", mixed(1))
     assert (found.n, found.answers, found.unread) == (140, 200, 10)
     assert found.left_out == {"refused": 10, "abstained": 10, "unparsed": 10, "unscored": 10, "error": 10}
-    assert {*found.by_name} == {*CURVES, "brier_score", "log_loss"}
+    assert {*found.measures} == {*CURVES, "brier_score", "log_loss"}
     shuffled = random.Random(2).sample(mixed(1), 200)
     assert quality("b", "stated", shuffled).measures == found.measures
     kept = [result for result in mixed(1) if confidence_of(result) is not None]
     assert quality("b", "stated", kept).measures == found.measures
     brier = [(0 if r.answer is None else r.answer.confidence or 0) - (r.score.value or 0) for r in kept]
-    assert found.by_name["brier_score"].value == pytest.approx(np.mean(np.square(brier)))
+    assert found.measures["brier_score"].value == pytest.approx(np.mean(np.square(brier)))
     # The scorecard has the same numbers, with the same intervals.
     for metric in (metrics.brier_score, metrics.log_loss):
         shown, *_ = metrics.measures(kept, [metric], (), benchmark="b", signature={})
-        own = found.by_name[metric.name]
+        own = found.measures[metric.name]
         assert (own.value, own.low, own.high) == pytest.approx((shown.value, shown.low, shown.high))
-    assert found.by_name[ROOT].value == pytest.approx(sqrt(found.by_name[SQUARE].value or 0))
+    assert found.measures[ROOT].value == pytest.approx(sqrt(found.measures[SQUARE].value or 0))
     none = quality("b", "stated", [said(1, None), said(2, None, "refused")])
-    assert (none.n, none.unread, none.measures) == (0, 1, ())
+    assert (none.n, none.unread, none.measures) == (0, 1, {})
 
 
 def test_the_risk_is_that_of_the_surest_answers_that_a_threshold_reaches() -> None:
     results = [said(k, 0.9 if k < 50 else 0.6, "wrong" if k % 10 == 0 else "correct") for k in range(100)]
-    risk = quality("b", "stated", results).by_name[RISK]
-    assert (risk.coverage, risk.threshold, risk.value) == (0.5, 0.9, 0.1)
+    found = quality("b", "stated", results)
+    risk = found.measures[RISK]
+    assert (found.surest, risk.value) == ((0.5, 0.9), 0.1)
     assert 0 < (risk.low or 0) < 0.1
     alike = quality("b", "stated", [said(k, 0.9) for k in range(30)])
-    assert RISK not in alike.by_name, "all answers are one block, so no threshold answers 80 % of them"
+    assert RISK not in alike.measures, "all answers are one block, so no threshold answers 80 % of them"
 
 
 def test_likelihoods_rank_and_are_no_probabilities() -> None:
     answers = [sure(0.5 + k / 200, k % 3 > 0, name=f"{k:03}") for k in range(90)]
     ranked = [replace(each, technique="ps") for each in answers]
-    (gd,), (ps,) = (confidences.qualities("b", own[0].technique, own, Protocol()) for own in (answers, ranked))
-    assert [each.name for each in ps.measures] == ["auroc", "aurc", "e_aurc", "augrc", RISK]
-    assert ps.measures == gd.measures[:5]
+    gd, ps = (confidences.of_results("b", own[0].technique, own, Protocol()) for own in (answers, ranked))
+    assert [*ps.measures] == ["auroc", "aurc", "e_aurc", "augrc", RISK]
+    assert ps.measures.items() == dict([*gd.measures.items()][:5]).items()
     assert confidence_of(replace(answers[0], technique="ps")) is None
     assert ranking_of(replace(answers[20], technique="ps")) == pytest.approx(0.6)
     assert (gd.content["source"], ps.content["source"]) == ("option", "for ranking")
@@ -306,9 +307,9 @@ def test_likelihoods_rank_and_are_no_probabilities() -> None:
 
 def test_areas_of_few_wrong_answers_have_no_intervals() -> None:
     rare = quality("b", "stated", [said(k, 0.5 + k / 400, "wrong" if k % 40 == 0 else "correct") for k in range(200)])
-    assert [rare.by_name[name].low for name in ("auroc", "aurc", "augrc")] == [None] * 3
-    assert rare.by_name[ROOT].low is not None
-    assert rare.by_name["brier_score"].low is not None
+    assert [rare.measures[name].low for name in ("auroc", "aurc", "augrc")] == [None] * 3
+    assert rare.measures[ROOT].low is not None
+    assert rare.measures["brier_score"].low is not None
     (note,) = confidences.table([(("b",), "B", rare)], ["benchmark"], short=True).notes
     assert note == "no intervals of areas: they need 10 groups with a right and with a wrong answer."
 
@@ -318,24 +319,25 @@ def test_areas_of_few_wrong_answers_have_no_intervals() -> None:
 
 def test_each_source_of_a_run_has_its_measures() -> None:
     def of(technique, results, **protocol):
-        found = confidences.qualities("b", technique, results, Protocol(**protocol))
-        return {each.source: (each.n, each.answers) for each in found}
+        found = confidences.of_results("b", technique, results, Protocol(**protocol))
+        return None if found is None else (found.source, found.n, found.answers)
 
     stated = mixed(1)
-    assert of("mc", stated) == {}
-    assert of("mc", stated, confidence=True) == {"stated": (140, 200)}
-    assert of("mc", [said(1, None)], confidence=True) == {"stated": (0, 1)}
-    assert of("mc", stated, confidence=True, rotations=None) == {}, "orders are folded into one answer"
-    assert of("gd", [sure(0.9, True)]) == {"option": (1, 1)}
-    assert of("gd", [replace(sure(0.9, True), answer=Answer("A"))]) == {}
+    assert of("mc", stated) is None
+    assert of("mc", stated, confidence=True) == ("stated", 140, 200)
+    assert of("mc", [said(1, None)], confidence=True) == ("stated", 0, 1)
+    assert of("mc", [], confidence=True) is None
+    assert of("mc", stated, confidence=True, rotations=None) is None, "orders are folded into one answer"
+    assert of("gd", [sure(0.9, True)]) == ("option", 1, 1)
+    assert of("gd", [replace(sure(0.9, True), answer=Answer("A"))]) is None
     votes = [said(k, None, "correct" if s < 4 or k % 2 else "wrong", sample=s) for k in range(20) for s in range(1, 6)]
-    assert of("mc", votes, samples=5) == {"agreement": (20, 20)}
-    assert of("mc", votes[1:], samples=5) == {"agreement": (19, 19)}, "a question without all samples has no vote"
-    assert of("mc", votes, samples=5, readers=True) == {}
-    (found,) = confidences.qualities("b", "mc", votes, Protocol(samples=5))
+    voting = {"samples": 5, "combine": "vote"}
+    voted = combining.combined(votes, Protocol(**voting))
+    assert of("mc", voted, **voting) == ("agreement", 20, 20)
+    assert of("mc", votes, samples=5) is None, "nobody asked how far samples agree"
+    assert of("mc", voted, **voting, readers=True) is None
+    found = confidences.of_results("b", "mc", voted, Protocol(**voting))
     assert {round(float(each), 2) for each in found.rated.confidence} == {0.6, 1.0}
-    judged = [replace(each, score=Score(1.0, "correct")) for each in votes]
-    assert of("mc", judged, samples=5) == {}, "a score that a judge gave names no option to agree on"
 
 
 # ---- reliability -----------------------------------------------------------------------------------------------------
@@ -432,7 +434,7 @@ def test_the_numbers_are_the_same_in_files_summaries_and_on_the_page(tmp_path: P
         ("phantom-mediconfusion", "stated"),
     ]
     first = stored[0]
-    assert first["answers"] == first["n"] + built.parts[0].confidences[0].unread + first["left_out"]["abstained"]
+    assert first["answers"] == first["n"] + built.parts[0].confidence.unread + first["left_out"]["abstained"]
     auroc = {each["name"]: each for each in first["measures"]}["auroc"]
     shown = Figure(auroc["value"], auroc["low"], auroc["high"], percent=False, digits=3)
     summary = (tmp_path / "run" / "summary.md").read_text()
@@ -460,7 +462,7 @@ def test_an_offer_to_abstain_is_a_point_beside_the_curve(tmp_path: Path) -> None
     assert (point.x, point.y) == (pytest.approx(own["coverage"]), pytest.approx(1 - own["answered_accuracy"]))
     assert offer.drawn == "points"
     # Both have one axis: the curve ends where all answers with a confidence are given.
-    assert curve.points[-1].x == pytest.approx(part.confidences[0].n / part.confidences[0].answers)
+    assert curve.points[-1].x == pytest.approx(part.confidence.n / part.confidence.answers)
     assert curve.points[-1].x < point.x
     plain = report.build(run(tmp_path / "plain", 0.1, 1, abstain=False), pages.PHANTOM)
     assert len(page.confidence_section(plain).blocks[2].series) == 1
@@ -505,16 +507,54 @@ def test_two_runs_are_compared_over_the_answers_with_a_confidence_in_both(tmp_pa
     for name, one, other in zip(
         curves.AREAS, *(values(each.confidence, each.correct) for each in (old, new)), strict=True
     ):
-        measure = found.by_name[name]
-        assert (measure.baseline, measure.new) == (pytest.approx(one), pytest.approx(other))
+        measure = found.measures[name]
+        assert found.sides[name] == (pytest.approx(one), pytest.approx(other))
         assert measure.value == pytest.approx(other - one)
         assert measure.low < measure.value < measure.high
-    assert found.by_name["augrc"].low > 0
+    assert found.measures["augrc"].low > 0
     text = comparison.text(comparison.of_study(study, pages.PHANTOM), None)
     assert f"confidence (stated by the model), {len(both)} of {len(sides[0])} answers with one in both runs" in text
     assert "no verdict of a gate" in text
     stored = comparison.as_json(study)["comparisons"][0]["confidence"]
     assert [each["name"] for each in stored[0]["measures"]] == [*curves.AREAS, SQUARE]
+
+
+def test_a_measure_that_leaves_answers_out_says_how_many_count_in_each_run(tmp_path: Path) -> None:
+    """The difference is that of both runs' own measures; its bounds are those of a difference of ratios."""
+    paths = [run(tmp_path / name, shift, seed) for name, shift, seed in (("old", 0.0, 2), ("new", 0.2, 1))]
+    study = comparing.study(comparing.load_runs(paths), pages.PHANTOM)
+    rows = {row.metric: row for row in study.versus[0].paired.tables if not row.slice and "gmai" in row.benchmark}
+    sides = [[r for r in side.results if r.item.benchmark == rows["accuracy"].benchmark] for side in study.sides]
+    for name, metric in (("brier_score", metrics.brier_score), ("answered_accuracy", metrics.answered_accuracy)):
+        old, new = (metrics.measures(own, [metric], (), benchmark="b", signature={})[0] for own in sides)
+        before, after, change = rows[name].figures
+        assert (before.value, before.n) == pytest.approx((old.value, old.n))
+        assert (after.value, after.n) == pytest.approx((new.value, new.n))
+        assert old.n != new.n
+        assert change.value == pytest.approx(new.value - old.value)
+        assert change.counted == f"{change.n:.0f} items ({old.n:.0f} and {new.n:.0f})"
+        assert change.low < change.value < change.high
+        text = comparison.text(comparison.of_study(study, pages.PHANTOM), None)
+        assert change.counted in text
+        (stored,) = (
+            each
+            for each in comparison.as_json(study)["comparisons"][0]["measures"]
+            if (each["benchmark"], each["name"], each["slice"]) == (rows[name].benchmark, name, {})
+        )
+        assert stored["counted"] == {"new": new.n, "baseline": old.n}
+    assert rows["coverage"].figures[2].unit == "items"
+    assert "count in baseline and new run, each measured over its own" in text
+    section = next(each for each in several_runs.sections(study, pages.PHANTOM) if each.id == "pair-1")
+    table, confidence, *_ = (block for block in section.blocks if isinstance(block, TableBlock))
+    assert "Numbers in brackets count in baseline and new run" in table.notes[0]
+    assert not comparison.of_own([rows["coverage"]])
+    # AURC is better if less, which a difference alone does not tell.
+    assert [row.note for row in confidence.rows][:2] == [confidences.NAMES[name][1] for name in ("auroc", "aurc")]
+    assert "less is better but for AUROC" in text
+    # If either run counts few units, all three are shown as counts.
+    few = replace(rows["answered_accuracy"].comparison, counted=(40, 8), baseline=0.75, new=0.5, units=45)
+    before, after, change = replace(rows["answered_accuracy"], comparison=few).figures
+    assert (before.text, after.text, change.text) == ("6/8", "20/40", "")
 
 
 def test_runs_without_confidences_of_one_kind_are_not_compared_by_them(tmp_path: Path) -> None:
@@ -527,10 +567,10 @@ def test_runs_without_confidences_of_one_kind_are_not_compared_by_them(tmp_path:
 
 def test_samples_with_equal_numbers_are_beside_each_other() -> None:
     one = [said(k, 0.5 + (k + s) / 100, "wrong" if k % 3 else "correct", sample=s) for k in range(20) for s in (1, 2)]
-    found = confident.compared("b", "stated", [(each, each) for each in one])
+    found = compared("b", "stated", [(each, each) for each in one])
     assert (found.n, found.groups) == (40, 20)
-    assert all(each.value == 0 for each in found.measures if each.value is not None)
-    assert confident.compared("b", "stated", [(said(1, None), said(1, 0.5))]) is None
+    assert all(each.value == 0 for each in found.measures.values() if each.value is not None)
+    assert compared("b", "stated", [(said(1, None), said(1, 0.5))]) is None
 
 
 @pytest.mark.parametrize("name", ["auroc", "AUGRC", "e-aurc", "calibration_error"])
@@ -559,7 +599,7 @@ def test_the_brier_score_and_the_log_loss_are_those_of_the_measures(tmp_path: Pa
         path = pages.write(tmp_path / "sampled", kept, protocol={"confidence": True, "samples": samples})
     for part in report.build(path, pages.PHANTOM).parts:
         measured = {each.name: (each.value, each.low, each.high) for each in part.measures if not each.slice}
-        stated = next(found for found in part.confidences if found.source == "stated").by_name
+        stated = part.confidence.measures
         for name in ("brier_score", "log_loss"):
             assert (stated[name].value, stated[name].low, stated[name].high) == measured[name]
         assert None not in measured["brier_score"]

@@ -1260,6 +1260,30 @@ def test_coverage_and_what_was_answered_tell_abstentions_from_errors() -> None:
     }
 
 
+@examples(100)
+@given(st.lists(st.sampled_from(["correct", "wrong"]), min_size=1, max_size=40), st.booleans())
+def test_at_full_coverage_the_accuracy_of_what_was_answered_is_the_accuracy(
+    outcomes: list[Outcome], grouped: bool
+) -> None:
+    answers = ended_as(*outcomes)
+    if grouped:
+        answers = [replace(each, item=replace(each.item, cluster_id=str(n // 3))) for n, each in enumerate(answers)]
+    both = metrics.accuracy, metrics.answered_accuracy
+
+    def of(results: Sequence[Result], *of_them: Metric) -> list[Measure]:
+        found = metrics.measures(results, of_them, (), benchmark="slake", signature={})
+        return [measure for measure in found if not measure.slice]
+
+    accuracy, answered = of(answers, *both)
+    assert (answered.name, answered.value, answered.low, answered.high, answered.n) == (
+        *("answered_accuracy", accuracy.value, accuracy.low, accuracy.high, accuracy.n),
+    )
+    # A partial score is no share: its interval is that of a mean.
+    partial = ended_as(*["correct", "wrong", "partial"] * 8)
+    average, part = of(partial, metrics.mean_score, metrics.answered_accuracy)
+    assert (part.low, part.high) == (average.low, average.high)
+
+
 @examples(200)
 @given(st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=20), st.floats(0.01, 100))
 def test_effective_reliability_is_what_whitehead_et_al_define(outcomes: list[Outcome], cost: float) -> None:
@@ -1329,7 +1353,7 @@ def test_options_and_votes_have_confidences_and_likelihoods_have_none() -> None:
         ({"samples": 5, "combine": "vote"}, "ff", "agreement"),
         ({}, "gd", "option"),
         ({}, "mc", None),
-        ({}, "ps", None),
+        ({}, "ps", "for ranking"),
         ({"rotations": None}, "gd", None),
         ({"samples": 5, "combine": "vote", "readers": True}, "mc", None),
     ],
@@ -1342,7 +1366,8 @@ def test_a_protocol_tells_where_confidences_come_from(fields: dict[str, Any], te
     stated = ("brier_score", "log_loss", "confidence_unread_rate") if source == "stated" else ()
     assert of.headline == (*ASKED.headline, *stated)
     signs = {dict(metric.signs).get("confidence") for metric in of.metrics} - {None}
-    assert signs == ({source} if source else set())
+    # PS has numbers to rank by, and no probabilities.
+    assert signs == ({source} if source not in (None, "for ranking") else set())
     assert added_measures.under(ASKED, [protocol, Protocol(abstain=True)], ["ps"], []).metrics[-1].name != "log_loss"
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from medvqa import answers, judging, scoring
@@ -257,8 +257,53 @@ def test_a_confidence_elsewhere_is_not_read_and_nothing_is_lost(reply: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        ("B Confidence: 90", "B"),
+        ("B, Confidence: 90%", "B"),
+        ("**B** **Confidence: 90**", "**B**"),
+        ("B (Confidence: 90 %).", "B"),
+        ("B | Confidence score: 90/100", "B"),
+        ("B\nThe margin is irregular. Confidence: 90\n```", "B\nThe margin is irregular."),
+    ],
+)
+def test_a_percentage_behind_the_answer_is_read_and_taken_off(reply: str, text: str) -> None:
+    answer = asked(confidence=True)(reply)
+    assert (answer.text, answer.whole, answer.confidence) == (text, reply, 0.9)
+    assert scoring.score_single_choice(ITEM, answer).extracted == ("B",)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "B Confidence: 0.9",
+        "B Confidence: high",
+        "B Confidence: 90-95",
+        "B with confidence: 90",
+        "B overConfidence: 90",
+        "B Confidence: 90 is mine",
+        "B Confidence: 90 Confidence: 20",
+        "Confidence: 20\nB Confidence: 90",
+        "B Confidence: 90\nOr A.",
+        "B Confidence",
+    ],
+)
+def test_no_other_words_behind_the_answer_are_a_confidence(reply: str) -> None:
+    assert asked(confidence=True)(reply) == Answer(reply)
+
+
+def test_the_rule_that_reads_a_confidence_is_part_of_its_version() -> None:
+    other = replace(CONFIDENCE, rule="The last line alone.")
+    assert other.text == CONFIDENCE.text
+    assert other.label != CONFIDENCE.label
+    # Instructions without a rule keep their digests.
+    assert COT.label == "cot@b09bbb8b"
+
+
+@pytest.mark.parametrize(
     ("reply", "expected"),
     [
+        ("B Confidence: 8", ("B", None, "stop", True)),
         ("B\nConfidence: 8", ("B", None, "stop", True)),
         ("B\nConfidence: 85\n", ("B", 0.85, "stop", True)),
         ("B\nConf", ("B\nConf", None, "length", False)),
@@ -305,9 +350,11 @@ def test_any_reply_has_a_confidence_from_0_to_1_or_none(reply: str, finish: str)
     st.integers(0, 100),
     st.sampled_from(["", "%", "/100", ".", " percent"]),
     st.sampled_from(["", "cot"]),
+    st.sampled_from(["\n", " "]),
 )
-def test_the_confidence_changes_no_answer(said: str, percent: int, sign: str, reasoning: Any) -> None:
-    with_line = asked(confidence=True, reasoning=reasoning)(f"{said}\nConfidence: {percent}{sign}")
+def test_the_confidence_changes_no_answer(said: str, percent: int, sign: str, reasoning: Any, between: str) -> None:
+    assume(between == "\n" or percent != 1 or sign in ("%", "/100", " percent"))
+    with_line = asked(confidence=True, reasoning=reasoning)(f"{said}{between}Confidence: {percent}{sign}")
     without = asked(reasoning=reasoning)(said)
     assert with_line.text == without.text
     assert scoring.score_single_choice(ITEM, with_line) == scoring.score_single_choice(ITEM, without)

@@ -361,7 +361,11 @@ def test_perturbed_runs_are_compared_with_the_clean_run_and_not_ranked(sides: li
     assert {versus.paired.baseline.name for versus in study.versus} == {"clean"}
     blank = answered("AB" * (NUMBER // 2), ablation="blank")
     beside = comparing.study([sides[0], sides[1], blank], KNOWN)
-    assert (beside.board, dict(beside.apart)) == ((0, 2), {})
+    assert (beside.board, beside.rankings, dict(beside.apart)) == ((0,), (), {})
+    shuffled = answered("AB" * (NUMBER // 2), ablation="shuffle")
+    ranked = comparing.study([sides[0], other, blank, shuffled], KNOWN)
+    assert (ranked.board, dict(ranked.apart)) == ((0, 1), {})
+    assert {row.name for each in ranked.rankings for row in each.rows} == {"clean", "other"}
     both = answered("AB" * (NUMBER // 2), "contrast_down:1", "blank", name="both")
     assert comparing.contrast(both, sides[0]).refusals == (
         "2 settings differ, so no effect can be told: the image: blank in both, shown in clean; the perturbation: "

@@ -150,9 +150,9 @@ def contrast(new: Side, baseline: Side) -> Contrast:
     return Contrast(None, (f"{len(named)} settings differ, so no effect can be told: {'; '.join(named)}",))
 
 
-def perturbed(difference: Difference | None) -> bool:
-    """Whether the perturbation is the one setting that differs."""
-    return difference is not None and difference.setting == PERTURB
+def changed(difference: Difference | None) -> bool:
+    """Whether images or questions were changed, and nothing else: such runs are no rivals."""
+    return difference is not None and difference.setting in (IMAGE, PERTURB)
 
 
 def aligned(first: Side, second: Side, difference: Difference | None) -> Side:

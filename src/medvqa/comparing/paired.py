@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -13,10 +13,8 @@ from medvqa.comparing.differing import TECHNIQUE, Difference
 from medvqa.comparing.sides import Side
 from medvqa.figures import Figure, of_units
 from medvqa.items import FailedMetric, Result
-from medvqa.metrics import EVERYTHING, Tabled, confident
-from medvqa.metrics.confidences import Source
-from medvqa.metrics.confident import ConfidenceQuality
-from medvqa.protocols.protocol import Protocol
+from medvqa.metrics import EVERYTHING, Tabled, confidences
+from medvqa.metrics.confidences import ConfidenceQuality
 from medvqa.statistics import Comparison
 
 if TYPE_CHECKING:
@@ -148,14 +146,19 @@ class Compared:
 
     @property
     def figures(self) -> tuple[Figure, Figure, Figure]:
-        """The measure in the baseline and in the new run, and the difference, to be printed."""
-        shown = self.shown
-        before, after, difference = (
-            of_units(value, shown.units, self.counted, percent=self.percent)
-            for value in (shown.baseline, shown.new, shown.difference)
-        )
+        """The measure in the baseline and in the new run, and the difference, to be printed.
+
+        If a run leaves units out that the other counts, the difference tells how many count in baseline and new run.
+        """
+        shown, (new, baseline) = self.shown, self.comparison.counted
+        terms = (shown.baseline, baseline), (shown.new, new), (shown.difference, shown.units)
+        before, after, difference = (of_units(value, n, self.counted, percent=self.percent) for value, n in terms)
         difference = replace(difference, low=shown.low, high=shown.high, groups=shown.groups, df=shown.df, sign=True)
-        return before, after, difference
+        if new == baseline == shown.units:
+            return before, after, difference
+        least = min(new, baseline)
+        difference = replace(difference, units=least, unit=f"{self.counted} ({baseline:,} and {new:,})")
+        return replace(before, units=least), replace(after, units=least), difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,26 +203,6 @@ class Paired:
         return round(2 * self.level - 1, 12)
 
     @property
-    def unmatched(self) -> tuple[str, ...]:
-        """Lines about items in one run only: `benchmark/item (technique): in RUN alone`."""
-        return tuple(
-            f"{part.benchmark}/{item} ({part.technique}): in {side.name} alone"
-            for part in self.parts
-            for side, items in ((self.new, part.unmatched_new), (self.baseline, part.unmatched_baseline))
-            for item in items
-        )
-
-    @property
-    def errors(self) -> tuple[str, ...]:
-        """Lines about items without an answer: `benchmark/item (technique): no answer in RUN`."""
-        return tuple(
-            f"{part.benchmark}/{item} ({part.technique}): no answer in {side.name}"
-            for part in self.parts
-            for side, items in ((self.new, part.errors_new), (self.baseline, part.errors_baseline))
-            for item in items
-        )
-
-    @property
     def unchanged(self) -> bool:
         """Whether both runs have the same items, and responses and scores are identical on each."""
         return bool(self.parts) and all(part.unchanged for part in self.parts)
@@ -260,16 +243,16 @@ def paired_part(part: CommonPart, new: int, baseline: int, sides: Sequence[Side]
 
 def compared_confidences(
     part: CommonPart, new: int, baseline: int, sides: Sequence[Side], difference: Difference | None
-) -> Iterator[ConfidenceQuality]:
-    """Yield the paired differences of the confidences of two runs, which are places of `sides`, if both have any.
+) -> ConfidenceQuality | None:
+    """Return the paired differences of the confidences of two runs, which are places of `sides`, if both have any.
 
-    Nothing unless both are of one kind; nor of different techniques: aligned, answers have the name of one of them. Of
+    None unless both are of one kind; nor of different techniques: aligned, answers have the name of one of them. Of
     several samples, those with equal numbers are beside each other.
     """
-    sources = {_source(sides[place].run.protocol, part.technique) for place in (new, baseline)}
+    sources = {sides[place].run.protocol.confidence_source(part.technique) for place in (new, baseline)}
     source = sources.pop()
     if sources or source is None or (difference is not None and difference.setting == TECHNIQUE):
-        return
+        return None
     ours, theirs = (part.runs[part.places.index(place)] for place in (new, baseline))
     both = []
     for question in part.measured.tolist():
@@ -278,14 +261,7 @@ def compared_confidences(
         if len(one) == len(other) == 1:  # Prompts of other names are compared too.
             beside = {(one[0].variant, one[0].sample): other[0]}
         both += [(r, beside[r.variant, r.sample]) for r in one if (r.variant, r.sample) in beside]
-    found = confident.compared(part.benchmark.name, source, both)
-    yield from [] if found is None else [found]
-
-
-def _source(protocol: Protocol, technique: str) -> Source | None:
-    """Return where the confidences of a run are from; PS has numbers to rank by."""
-    ranked = technique == "ps" and not protocol.readers and protocol.rotations == 0
-    return "for ranking" if ranked else protocol.confidence_source(technique)
+    return confidences.compared(part.benchmark.name, source, both)
 
 
 def _ids(run: RunAnswers, questions: NDArray[np.bool_]) -> tuple[str, ...]:

@@ -83,11 +83,6 @@ class Ranking:
     costliest: Costliest | None = None
     equivalent: float | None = None
 
-    @property
-    def adjusted(self) -> Mapping[tuple[str, str], float | None]:
-        """The adjusted two-sided p-value of each pair of runs, the earlier one first; None without bounds."""
-        return {(pair.baseline, pair.new): pair.compared.adjusted for pair in self.pairs}
-
 
 def rank(
     part: CommonPart,

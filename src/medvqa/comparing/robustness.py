@@ -89,7 +89,11 @@ def robustness(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> tu
     left = [side for side in sides if _is_changed(side)]
     found = []
     for clean in sides:
-        own = [] if _is_changed(clean) else [side for side in left if _is_of(side, clean)]
+        own = (
+            []
+            if _is_changed(clean)
+            else [side for side in left if differing.changed(differing.contrast(side, clean).difference)]
+        )
         left = [side for side in left if side not in own]
         if own:
             own.sort(key=lambda side: (KINDS.index(_kind(side)), _named(side), side.name))
@@ -99,11 +103,6 @@ def robustness(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> tu
 
 def _is_changed(side: Side) -> bool:
     return bool(side.run.protocol.perturb or side.run.ablation) and side.run.readers is None
-
-
-def _is_of(side: Side, clean: Side) -> bool:
-    difference = differing.contrast(side, clean).difference
-    return difference is not None and difference.setting in (differing.PERTURB, differing.IMAGE)
 
 
 def _named(side: Side) -> tuple[str, int]:

@@ -43,7 +43,7 @@ class Study:
     `versus`: each run against the first; or if these are not comparable, against another run (`partners`). `tests`: the
     number of p-values that are adjusted together, of headline measures over all questions: those of every two runs of
     the board, and of each other pair of `versus`. `apart`: runs that are not on the board, by their place, each with
-    the reasons why a run of the board is not comparable with it.
+    the reasons why a run of the board is not comparable with it, but for those with changed images or questions.
 
     `against`: each model against the readers of each run of people. Such two runs are in none of the others.
 
@@ -141,8 +141,7 @@ def study(
         mixed = [(model, reader) for reader in sorted(human) for model in models]
     shown = [pair for pair in shown if pair not in mixed]
     board = _board(contrasts, compared_as_runs)
-    # A run with another perturbation than its baseline is no rival, so it is not missed on the board.
-    changed = {pair[0] for pair in shown if differing.perturbed(contrasts.of(*pair).difference)}
+    changed = {pair[0] for pair in shown if differing.changed(contrasts.of(*pair).difference)}
     if anyway:
         refused = {place for pair in shown if contrasts.of(*pair).refusals for place in pair}
         board = tuple(sorted({*board, *refused}))
@@ -237,15 +236,16 @@ def _board(contrasts: _Contrasts, places: Sequence[int]) -> tuple[int, ...]:
     """The runs that are ranked together, of those at these places.
 
     First those that differ from the first run in no setting. Then each run that differs from it in one, if it is
-    comparable with every run that is on the board already, and not one with another perturbation: that is no rival. The
-    first run is that of the comparison, or if this shares no question with the others, the next one that does.
+    comparable with every run that is on the board already, and not one with changed images or questions: that is no
+    rival. The first run is that of the comparison, or if this shares no question with the others, the next one that
+    does.
     """
     first = next((n for n in places if any(contrasts.share(n, other) for other in places if other != n)), places[0])
     others = {place: contrasts.of(*sorted((place, first), reverse=True)) for place in places if place != first}
     allowed = {place: contrast for place, contrast in others.items() if not contrast.refusals}
     board = [first, *(place for place, contrast in allowed.items() if contrast.difference is None)]
     for place, contrast in allowed.items():
-        rival = contrast.difference is not None and not differing.perturbed(contrast.difference)
+        rival = contrast.difference is not None and not differing.changed(contrast.difference)
         if rival and all(not contrasts.of(*sorted((place, other), reverse=True)).refusals for other in board):
             board.append(place)
     return tuple(sorted(board))
@@ -347,7 +347,7 @@ def _versus(
             tuple(flip for part in parts for flip in paired.flips(part, new, baseline)) if flips else (),
             level,
             contrast.difference,
-            tuple(each for part in parts for each in paired.compared_confidences(part, *about)),
+            tuple(filter(None, (paired.compared_confidences(part, *about) for part in parts))),
             margin,
         ),
         refusals,

@@ -325,7 +325,10 @@ def coverage(results: Sequence[Result]) -> tuple[float, float]:
 def answered_accuracy(results: Sequence[Result]) -> tuple[float, float]:
     """Mean score, 1 if right, of answers that are neither refused, abstained nor unparsed."""
     value, outcome = results[0].score.value, results[0].score.outcome
-    return LEFT_OUT if value is None or outcome in INVALID_OUTCOMES else (value, 1.0)
+    if value is None or outcome in INVALID_OUTCOMES:
+        return LEFT_OUT
+    # Without partial credit, these are shares of right answers, with the interval of a share as `accuracy` has it.
+    return (bool(value) if value in (0, 1) else value), 1.0
 
 
 def effective_reliability(cost: float) -> Metric:

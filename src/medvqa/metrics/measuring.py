@@ -351,15 +351,13 @@ def _terms(metric: Metric, frame: Frame) -> tuple[NDArray[np.float64], bool] | N
     applicable = _applies(metric, frame, units)
     with usercode.guarded(f"metric '{metric.name}'", _expected(metric), function=metric.terms):
         terms = [metric.terms(unit) if applies else LEFT_OUT for unit, applies in zip(units, applicable, strict=True)]
-    binary = metric.binary
-    if binary is None:
-        binary = all(isinstance(numerator, bool) for numerator, denominator in terms if denominator)
     try:
         flat = np.fromiter(chain.from_iterable(terms), float)
     except (TypeError, ValueError):
         flat = np.empty(0)
     if flat.size != 2 * len(units):
         raise UsageError(f"metric '{metric.name}': its function must return (numerator, denominator)")
+    binary = metric.binary or all(isinstance(numerator, bool) for numerator, denominator in terms if denominator)
     numerators, denominators = flat.reshape(-1, 2).T
     valid = (np.abs(numerators) <= MAX_VALUE) & (denominators <= MAX_VALUE) & (denominators >= 0)
     rule = "finite numbers and a denominator of at least 0 are needed"

@@ -128,12 +128,13 @@ class Protocol:
     def confidence_source(self, technique: str) -> Source | None:
         """Return where the confidences of answers come from, None if they have none.
 
-        People give none, nor do answers in several orders of the options, which are folded into one.
+        People give none, nor do answers in several orders of the options, which are folded into one. PS has numbers to
+        rank by alone.
         """
-        if self.readers or self.rotations != 0 or technique == "ps":
+        if self.readers or self.rotations != 0:
             return None
-        if technique == "gd":
-            return "option"
+        if technique in ("gd", "ps"):
+            return "option" if technique == "gd" else "for ranking"
         return "agreement" if self.combine == "vote" else "stated" if self.confidence else None
 
     def signature(self) -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -40,6 +40,7 @@ class Instruction:
     {last}: letters of options. `tokens` is the default limit of new tokens of each reply, 0 to leave the limit as it
     is; `room` is added to a limit that the user has not typed. `line` takes a reply and whether it is finished, and
     returns the content of the answer's line, None without one; without a function the whole reply is the answer.
+    `rule` says in words how the reply is read beside that; change it whenever the same reply may be read otherwise.
     """
 
     name: str
@@ -48,11 +49,13 @@ class Instruction:
     room: int = 0
     then: Mapping[Kind, str] = field(default_factory=dict)
     line: Callable[[str, bool], str | None] | None = None
+    rule: str = ""
 
     @cached_property
     def label(self) -> str:
-        """`name@digest`; the digest changes with every byte that a model may see."""
-        parts = (self.text, *(FORMS[kind] for kind in KINDS), *(self.then.get(kind, "") for kind in KINDS))
+        """`name@digest`; the digest changes with every byte that a model may see, and with `rule`."""
+        parts = [self.text, *(FORMS[kind] for kind in KINDS), *(self.then.get(kind, "") for kind in KINDS)]
+        parts += [self.rule] if self.rule else []
         return f"{self.name}@{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:8]}"
 
     def added(self, prompt: Prompt) -> Prompt:
@@ -132,24 +135,47 @@ def read_confidence(answer: Answer) -> Answer:
     """Return the answer without the line `Confidence: ...` that ends it, and with the confidence that the line states.
 
     The line is taken off even if its content cannot be read, unless it may hold the answer. The confidence is then
-    None, as for two such lines with different contents, and for a line that may have been cut off.
+    None, as for two such lines with different contents, and for a line that may have been cut off. A percentage may
+    also stand behind the answer, at the end of its line.
 
     >>> read_confidence(Answer("B\\nConfidence: 85")).confidence
     0.85
+    >>> read_confidence(Answer("B. Confidence: 85")).text
+    'B.'
     """
     reply, cut = without_reasoning(answer.text), cut_off(answer)
     lines = _lines(reply)
     contents = _ending(_CONFIDENCE, lines, _STATED)
-    if not contents:
-        return answer
-    # Cut the reply after the last line that is left.
-    ends = accumulate(map(len, reply.splitlines(keepends=True)))
-    said = [end for line, end in zip(reply.splitlines(), ends, strict=True) if _says(line)]
-    text = reply[: said[len(lines) - 1]].rstrip() if lines else ""
-    complete = len(set(contents)) == 1 and (not cut or _ends_line(reply))
+    if contents:
+        # Cut the reply after the last line that is left.
+        ends = accumulate(map(len, reply.splitlines(keepends=True)))
+        said = [end for line, end in zip(reply.splitlines(), ends, strict=True) if _says(line)]
+        text = reply[: said[len(lines) - 1]].rstrip() if lines else ""
+        stated = _percent(contents[0]) if len(set(contents)) == 1 else None
+    else:
+        text, stated = _behind_answer(reply, lines)
+        if stated is None:
+            return answer
+    confidence = stated if not cut or _ends_line(reply) else None
     finish, cut_after = ("stop", True) if cut else (answer.finish, answer.cut)
-    confidence = _percent(contents[0]) if complete else None
     return replace(answer, text=text, confidence=confidence, finish=finish, cut=cut_after)
+
+
+def _behind_answer(reply: str, lines: Sequence[str]) -> tuple[str, float | None]:
+    """Return a reply without the confidence that ends its last line, and the confidence; None if there is none.
+
+    Only the word that was asked for counts, as it was written, once in the reply, and with a percentage.
+    """
+    before, label, after = reply.rpartition("Confidence")
+    said = before.rstrip("([*_`")
+    text = said.rstrip(" \t,;|")
+    if not label or text in ("", said) or label not in lines[-1] or reply.lower().count("confidence") > 1:
+        return reply, None
+    # The rest of the last line: blank lines and marks of a block may follow.
+    content = _content(_CONFIDENCE, label + after.splitlines()[0]) if after else None
+    if content is None:
+        return reply, None
+    return text, _percent(content.rstrip(")]. ") if before.endswith(("(", "[")) else content)
 
 
 def _percent(content: str) -> float | None:
@@ -245,6 +271,7 @@ CONFIDENCE = Instruction(
     'Add one more line to the end of your reply, whatever is said above: "Confidence: ", followed by the probability '
     "that your answer is right, in percent, as a whole number from 0 to 100. Write nothing after that line.",
     room=32,
+    rule='The reply ends with "Confidence: " and a percentage, on a line of its own or behind the answer.',
 )
 
 INSTRUCTIONS: Mapping[str, Instruction] = {instruction.name: instruction for instruction in (COT, COT_2, EXPLAIN)}

@@ -34,7 +34,7 @@ from medvqa.items import (
     withholding,
 )
 from medvqa.judging import correcting, taxonomy
-from medvqa.metrics.confident import ConfidenceQuality
+from medvqa.metrics.confidences import ConfidenceQuality
 from medvqa.protocols import added_measures, combining, position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
@@ -44,7 +44,7 @@ from medvqa.records import coverage, run_folder, run_record
 from medvqa.records.coverage import Basis, Coverage
 from medvqa.records.run_folder import Stored
 from medvqa.records.run_record import RunRecord, Selection
-from medvqa.report.confidences import qualities
+from medvqa.report.confidences import of_results
 
 PROMPT = "prompt"
 """The dimension of slices that hold the answers to one prompt."""
@@ -58,8 +58,8 @@ class Part:
     benchmark's, followed by the technique if there are several, and by the ablation and the way to combine answers.
     `failed`: metrics that could not be computed, with their reasons. `spreads`: the spread over prompts and samples of
     each metric, () if each question was asked once. `combined`: the results that the measures count in place of
-    `results`, () if they count these. `votes`: their votes, None if nothing was voted on. `confidences`: the quality of
-    the answers' confidences by source, () without any.
+    `results`, () if they count these. `votes`: their votes, None if nothing was voted on. `confidence`: the quality of
+    the answers' confidences, None without any.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Part:
     spreads: tuple[metrics.Spread, ...] = ()
     combined: tuple[Result, ...] = ()
     votes: Votes | None = None
-    confidences: tuple[ConfidenceQuality, ...] = ()
+    confidence: ConfidenceQuality | None = None
 
     @property
     def prompts(self) -> tuple[str, ...]:
@@ -446,7 +446,7 @@ def _part(
         _spreads(benchmark, technique, results, protocol, prompts, tuple(by_prompt)),
         counted,
         combining.votes(results, protocol),
-        qualities(benchmark.name, technique, _separate(results, protocol, prompts), protocol),
+        of_results(benchmark.name, technique, counted, protocol),
     )
 
 
@@ -462,8 +462,10 @@ def _spreads(
     if protocol.readers:
         # The table of readers has the values of each.
         return ()
+    # Each sample has a value of its own: samples stay apart, rotations do not.
+    separate = combining.combined(results, replace(protocol, combine="mean"), prompts)
     spreads = metrics.spreads(
-        _separate(results, protocol, prompts),
+        separate,
         benchmark.metrics,
         benchmark=benchmark.name,
         technique=technique,
@@ -473,13 +475,6 @@ def _spreads(
         decomposed=benchmark.headline,
     )
     return tuple(spreads)
-
-
-def _separate(
-    results: Sequence[Result], protocol: Protocol, prompts: Mapping[str, Sequence[str]]
-) -> tuple[Result, ...]:
-    """Return the results in which each sample has a value of its own: samples stay apart, rotations do not."""
-    return combining.combined(results, replace(protocol, combine="mean"), prompts)
 
 
 def prompt_of(result: Result) -> str:

@@ -324,7 +324,15 @@ def headline(compared: Sequence[Compared], difference: Difference | None = None,
         f"{meaning(difference)}difference in points, new minus baseline; intervals and p two-sided; p by Holm "
         f"over {family(tests)}"
     )
-    return tabled(title, "measure", [row for row in compared if row.headline and not row.slice], difference)
+    rows = [row for row in compared if row.headline and not row.slice]
+    return tabled("; ".join(filter(None, (title, of_own(rows)))), "measure", rows, difference)
+
+
+def of_own(rows: Iterable[Compared]) -> str:
+    """Say how measures are compared that leave answers out; "" if both runs count the same units in all rows."""
+    if all({*row.comparison.counted} == {row.comparison.units} for row in rows):
+        return ""
+    return "numbers in brackets count in baseline and new run, each measured over its own"
 
 
 def tabled(
@@ -622,7 +630,7 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
                 "parts": [_part_as_json(part, several=several) for part in versus.paired.parts],
                 "measures": [_as_json(table) for table in versus.paired.tables],
                 "flips": [_flip_as_json(flip) for flip in versus.paired.flips],
-                **({"confidence": sure} if (sure := _confidences(versus.paired)) else {}),
+                **({"confidence": [each.content for each in sure]} if (sure := versus.paired.confidences) else {}),
             }
             for versus in study.versus
         ],
@@ -649,11 +657,6 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
         **({"readers": [msgspec.to_builtins(each) for each in study.against]} if study.against else {}),
         **({"trends": list(map(_trend_as_json, trends))} if trends else {}),
     }
-
-
-def _confidences(compared: Paired) -> list[dict[str, Any]]:
-    left_out = ("unread", "left_out")  # Of one run alone.
-    return [{n: v for n, v in each.content.items() if n not in left_out} for each in compared.confidences]
 
 
 def _part_as_json(part: PairedPart, *, several: bool) -> dict[str, Any]:
@@ -727,6 +730,7 @@ def numbers_of(compared: Compared) -> dict[str, Any]:
 
 
 def _as_json(compared: Compared) -> dict[str, Any]:
+    units, (new, baseline) = compared.comparison.units, compared.comparison.counted
     return {
         "benchmark": compared.benchmark,
         "technique": compared.technique,
@@ -736,6 +740,7 @@ def _as_json(compared: Compared) -> dict[str, Any]:
         "headline": compared.headline,
         "slice": dict(compared.slice),
         **numbers_of(compared),
+        **({} if new == baseline == units else {"counted": {"new": new, "baseline": baseline}}),
         "bootstrap": compared.resampled,
         **({} if compared.equivalence is None else {"equivalence": equivalence_of(compared)}),
     }

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from medvqa.figures import INTERVAL, UNITS, About, Column, Figure, Table, counted, number, texts
-from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Result, Technique
-from medvqa.metrics.confidences import Source
-from medvqa.metrics.confident import RISK, ROOT, SQUARE, ConfidenceQuality, quality
-from medvqa.protocols import voting
+from medvqa.items import Result, Technique, replace
+from medvqa.metrics.confidences import RISK, ROOT, SQUARE, ConfidenceQuality, Source, quality
 from medvqa.protocols.protocol import Protocol
 from medvqa.statistics.confidence import LEAST_DEVIATING, LEAST_GROUPS
 
@@ -34,33 +32,16 @@ SHORT = ("auroc", "augrc", ROOT, "brier_score")
 """The measures in a terminal."""
 
 
-def qualities(
+def of_results(
     benchmark: str, technique: Technique, results: Sequence[Result], protocol: Protocol
-) -> tuple[ConfidenceQuality, ...]:
-    """Return the quality of the confidences of a technique's results, for each source that the run has.
+) -> ConfidenceQuality | None:
+    """Return the quality of the confidences of the results that the measures count; None without any.
 
-    Answers are counted one by one; for agreement, the votes of each question's samples. People have no probabilities,
-    and answers in several orders of the options are folded into one.
+    A run that asks for confidences has one even if none could be read.
     """
-    if protocol.readers or protocol.rotations != 0:
-        return ()
-    found: dict[Source, Sequence[Result]] = {}
-    if technique in OPTION_TECHNIQUES:
-        found["for ranking" if technique == "ps" else "option"] = results
-    else:
-        if protocol.confidence:
-            found["stated"] = results
-        if len({result.sample for result in results}) > 1 and all(map(_can_vote, results)):
-            ballots = voting.by_question(results).values()
-            found["agreement"] = [voting.vote(own) for own in ballots if voting.has_all(own, protocol.complete)]
-    all_of = (quality(benchmark, source, own) for source, own in found.items() if own)
-    return tuple(each for each in all_of if each.n or each.source == "stated")
-
-
-def _can_vote(result: Result) -> bool:
-    """Whether an answer names an option, or has none to name."""
-    score = result.score
-    return result.item.kind in CHOICE_KINDS and (bool(score.extracted) or score.outcome not in ("correct", "wrong"))
+    source = protocol.confidence_source(technique)
+    found = quality(benchmark, source, results) if source is not None and results else None
+    return found if found is not None and (found.n or found.source == "stated") else None
 
 
 def table(
@@ -74,14 +55,11 @@ def table(
     rows, about, notes = list[tuple[object, ...]](), list[About](), list[str]()
     shown = [own for own in found if not (short and own[2].source == "for ranking")]
     for named, title, each in shown:
-        for measure in each.measures:
-            heading, meaning = NAMES[measure.name]
-            if measure.coverage is not None:
-                heading += f" at {number(measure.coverage)} % coverage"
-            if measure.name in SHORT or not (short or measure.name == SQUARE):
-                percent, digits = measure.name in (ROOT, RISK), 3 if measure.name == "auroc" else 4
-                bounds = (measure.value, measure.low, measure.high, each.n, "answers")
-                figure = Figure(*bounds, groups=each.groups, percent=percent, digits=None if percent else digits)
+        for name, figure in each.measures.items():
+            heading, meaning = NAMES[name]
+            if name == RISK and each.surest is not None:
+                heading += f" at {number(each.surest[0])} % coverage"
+            if name in SHORT or not (short or name == SQUARE):
                 rows.append((*named, each.source, heading, figure, figure, figure))
                 about.append(About(group=f"{title}: {SOURCES[each.source]}", note=meaning))
         notes += _notes(each, f"{title}: " if len(shown) > 1 else "", short=short)
@@ -97,7 +75,7 @@ def _notes(found: ConfidenceQuality, of: str, *, short: bool) -> Iterator[str]:
         left_out = f"; left out: {', '.join(lacking)}" if lacking else ""
         counts = f"of {found.n:,} of {counted(found.answers, 'answers')}"
         yield f"{of}confidence is {SOURCES[found.source]}, {counts}{left_out}."
-    measures = found.by_name
+    measures = found.measures
     if 0 < found.groups < LEAST_GROUPS:
         few = f"{found.groups} groups of questions are independent, and {LEAST_GROUPS} are needed"
         yield f"{of}no intervals of areas, risk and calibration: {few}."
@@ -110,16 +88,17 @@ def _notes(found: ConfidenceQuality, of: str, *, short: bool) -> Iterator[str]:
 
 def compared_table(found: ConfidenceQuality, meaning: str) -> Table:
     """Return the paired differences of two runs' confidences; `meaning`: the effect that new minus baseline is."""
-    rows = []
-    for measure in found.measures:
-        value = (Figure(side, percent=False, digits=4) for side in (measure.baseline, measure.new))
-        bounds = (measure.value, measure.low, measure.high, found.n, "answers")
-        apart = Figure(*bounds, groups=found.groups, percent=False, sign=True, digits=4)
-        rows.append((NAMES[measure.name][0], *value, apart, apart, apart))
+    rows, about = list[tuple[object, ...]](), list[About]()
+    for name, figure in found.measures.items():
+        before, after = (Figure(value, percent=False, digits=4) for value in found.sides[name])
+        apart = replace(figure, sign=True, digits=4)
+        rows.append((NAMES[name][0], before, after, apart, apart, apart))
+        about.append(About(note=NAMES[name][1]))
     titles = ("baseline", "new", "difference")
     columns = (*texts("measure"), *(Column(title, "figure") for title in titles), INTERVAL, UNITS)
     title = (
         f"confidence ({SOURCES[found.source]}), {found.n:,} of {counted(found.answers, 'answers')} with one in both "
-        f"runs: {meaning}new minus baseline; intervals two-sided, not adjusted, and no verdict of a gate"
+        f"runs: {meaning}new minus baseline, less is better but for AUROC; intervals two-sided, not adjusted, and no "
+        "verdict of a gate"
     )
-    return Table(title, columns, tuple(rows))
+    return Table(title, columns, tuple(rows), about=tuple(about))

@@ -156,7 +156,11 @@ def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> T
 
 def confidence(report: Report, *, short: bool = False) -> Table:
     """The quality of confidences (`confidences.table`); no rows without any."""
-    found = [(_named(report, part), title(report, part), each) for part in report.parts for each in part.confidences]
+    found = [
+        (_named(report, part), title(report, part), part.confidence)
+        for part in report.parts
+        if part.confidence is not None
+    ]
     return confidences.table(found, naming(report), short=short)
 
 

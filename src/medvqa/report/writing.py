@@ -141,7 +141,7 @@ def as_json(report: Report) -> dict[str, Any]:
         for part in report.parts
         for metric in part.failed
     ]
-    confidences = [each.content for part in report.parts for each in part.confidences]
+    confidences = [part.confidence.content for part in report.parts if part.confidence is not None]
     spreads = [_spread(spread) for part in report.parts for spread in part.spreads]
     return {
         "schema": SCHEMA,

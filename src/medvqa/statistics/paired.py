@@ -1,5 +1,8 @@
 """Compare two runs on the same units: the difference, new minus baseline, with one-sided bounds.
 
+A measure may leave units out that the other run counts, such as answers without a confidence. The difference is then
+that of the two ratios, each over the units that count in its run, so that the differences of several runs add up.
+
 The bounds are Tango's score interval (1998, Statistics in Medicine 17:891) at the effective number of units, n* = (n /
 deff) (z / t)^2. Of right or wrong units, a share b is right in the new run alone and a share c in the baseline alone.
 For other values from 0 to 1, b - c is the difference and b + c the mean square of the units' differences (at least the
@@ -53,7 +56,8 @@ class Comparison:
     one-sided p-value of no loss. They are None with too few degrees of freedom, or if undefined. `gained` and `lost`
     count the units whose value rose and fell; a group is discordant if one of its units changed. `se` is the standard
     error. `detectable` is the loss detected with 80 % power: (1.645 + 0.842) se at the level 0.95, and at least the
-    distance to the bound. `method` is "tango" for right or wrong units, "score" for other values from 0 to 1, "counts"
+    distance to the bound. `counted`: the units that count in the new run, and in the baseline; `units`: in either.
+    `method` is "tango" for right or wrong units, "score" for other values from 0 to 1, "counts"
     for macro averages and "t" for numbers beyond 0 to 1. `mcnemar` is McNemar's exact two-sided p-value of right or
     wrong units if all groups are single units.
 
@@ -71,6 +75,7 @@ class Comparison:
     level: float
     method: str
     units: int
+    counted: tuple[int, int]
     groups: int
     discordant_groups: int
     gained: int
@@ -279,6 +284,7 @@ def _comparisons(
             level=level,
             method=method,
             units=int(flips.units[i]),
+            counted=(int(flips.counted[0][i]), int(flips.counted[1][i])),
             groups=int(flips.groups[i]),
             discordant_groups=int(flips.discordant[i]),
             gained=int(flips.gained[i]),
@@ -466,7 +472,7 @@ def _changes(new: UnitTable, baseline: UnitTable, over: Sequence[int], weights: 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Flips:
-    """Changed units: `rose` and `fell` per row, (rows,), and counts per comparison.
+    """Changed units: `rose` and `fell` per row, (rows,), and counts per comparison; `counted` of either run.
 
     `effective` is the effective number of discordant groups, (sum of f)^2 / sum of f^2 with f the changed units of a
     group. It is their number if changes are spread evenly, and near 1 if one group holds nearly all.
@@ -475,6 +481,7 @@ class _Flips:
     rose: NDArray[np.bool_]
     fell: NDArray[np.bool_]
     units: NDArray[np.intp]
+    counted: tuple[NDArray[np.intp], NDArray[np.intp]]
     groups: NDArray[np.intp]
     discordant: NDArray[np.intp]
     effective: NDArray[np.float64]
@@ -512,14 +519,19 @@ def _flips(new_run: Prepared, baseline_run: Prepared, shared: Shared, alike: byt
         total, squares = (sums(keys // stride, flips.astype(float) ** power, comparisons) for power in (1, 2))
         return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
 
-    counts = shared.counts.get(alike) or (distinct(new.unit, counted), distinct(new.group, counted))
+    units, groups = shared.counts.get(alike) or (distinct(new.unit, counted), distinct(new.group, counted))
+    own = units, units
     if alike:
-        shared.counts[alike] = counts
+        shared.counts[alike] = units, groups
+    else:
+        own = distinct(new.unit, new.denominator > 0), distinct(new.unit, baseline.denominator > 0)
     changed = rose | fell | (counted & ~both)
     return _Flips(
         rose,
         fell,
-        *counts,
+        units,
+        own,
+        groups,
         distinct(new.group, changed),
         effective(changed),
         distinct(new.unit, rose),

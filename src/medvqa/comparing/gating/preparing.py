@@ -31,7 +31,7 @@ from medvqa.items import (
     withholding,
 )
 from medvqa.judging import agreement, correcting
-from medvqa.metrics import confident
+from medvqa.metrics import confidences
 from medvqa.protocols import added_measures, perturbation
 from medvqa.records import identities, run_record
 from medvqa.records.baseline_file import DIGESTS
@@ -290,7 +290,7 @@ def _dropped(side: Side, present: Collection[str]) -> list[tuple[str, str, str, 
 def metric_of(benchmark: Benchmark, name: str, where: str) -> Metric:
     """A measure of a benchmark by name; UsageError lists the existing ones."""
     metrics = {metric.name: metric for metric in benchmark.metrics}
-    if name not in metrics and name.lower().replace("-", "_") in confident.CURVES:
+    if name not in metrics and name.lower().replace("-", "_") in confidences.CURVES:
         raise UsageError(
             f"{where}: '{name}' is no mean over questions, and cannot be gated; medvqa compare shows its paired "
             "difference. Gate brier_score or log_loss, which tell of confidences question by question"

@@ -7,7 +7,7 @@ from typing import Literal
 
 from medvqa import statistics
 from medvqa.figures import FEW, Figure, counted, defined, number
-from medvqa.metrics.confident import ROOT, ConfidenceQuality, Rated
+from medvqa.metrics.confidences import ROOT, ConfidenceQuality, Rated
 from medvqa.report import tables
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle.axes import PERCENT
@@ -36,19 +36,20 @@ def confidence_section(report: Report) -> PageSection:
     blocks: list[Block | None] = [table_block(grouped(table, len(tables.naming(report)) + 1))]
     blocks += [] if table.rows else [NoticeBlock(note) for note in table.notes]
     for part in report.parts:
-        for found in part.confidences:
-            tabs = (f"{title(report, part)}: {SOURCES[found.source]}",)
-            if found.n and found.rated.probability:
-                blocks.append(reliability(found, tabs))
-            if found.n >= FEW:
-                blocks.append(risks(found, offered(part), tabs))
+        if (found := part.confidence) is None:
+            continue
+        tabs = (f"{title(report, part)}: {SOURCES[found.source]}",)
+        if found.n and found.rated.probability:
+            blocks.append(reliability(found, tabs))
+        if found.n >= FEW:
+            blocks.append(risks(found, offered(part), tabs))
     return section("confidence", "Confidence", blocks)
 
 
 def reliability(found: ConfidenceQuality, tabs: tuple[str, ...] = ()) -> PlotBlock:
     """A diagram of confidences that are probabilities: the share of right answers in bins of equal mass."""
     return PlotBlock(
-        f"Reliability: calibration error {Figure(found.by_name[ROOT].value).stated}, {counted(found.n, 'answers')}",
+        f"Reliability: calibration error {found.measures[ROOT].stated}, {counted(found.n, 'answers')}",
         "mean confidence %",
         "correct %",
         PERCENT,
@@ -114,7 +115,7 @@ def risks(found: ConfidenceQuality, abstention: PlotPoint | None, tabs: tuple[st
     """
     import numpy as np
 
-    curve, measures = found.rated.curve, found.by_name
+    curve, measures = found.rated.curve, found.measures
     kept = np.flatnonzero(curve.coverage * found.n >= FEW - 0.5)
     drawn: Literal["points", "line"] = "points" if len(kept) <= MOST_POINTS else "line"
     kept = kept[np.unique(np.linspace(0, len(kept) - 1, MOST_POINTS).round().astype(np.intp))]
@@ -127,7 +128,7 @@ def risks(found: ConfidenceQuality, abstention: PlotPoint | None, tabs: tuple[st
         points.append(PlotPoint(share, risk, given.low, given.high, label))
     series = [PlotSeries("the surest answers, 95 % interval", points, drawn)]
     series += [] if abstention is None else [PlotSeries("abstention, as the model was asked", [abstention])]
-    areas = (Figure(measures[name].value, percent=False, digits=4).text for name in ("aurc", "augrc"))
+    areas = (measures[name].text for name in ("aurc", "augrc"))
     return PlotBlock(
         f"Risk and coverage: AURC {next(areas)}, AUGRC {next(areas)}, {counted(found.n, 'answers')}",
         "answered, % of all answers with a score",

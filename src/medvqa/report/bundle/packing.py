@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from medvqa.benchmarks.folders import natural
 from medvqa.comparing import Study
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Measure, QuestionKey, Result, Variant
-from medvqa.metrics.confident import ranking_of
+from medvqa.metrics.confidences import ranking_of
 from medvqa.protocols import rotation
 from medvqa.protocols.question_forms import offered
 from medvqa.report.build import PROMPT, Part, prompt_of

@@ -87,7 +87,7 @@ def sections(
         PageSection(
             "effects",
             "One setting changed",
-            [each.headline() for each in compared if several and each.meaning and not each.perturbed],
+            [each.headline() for each in compared if several and each.setting not in ("", differing.PERTURB)],
         ),
         PageSection("slices", "Slices by run", leaderboards.by_slice(boards)),
         PageSection("differences", "Differences of every two runs", leaderboards.every_two(boards)),
@@ -119,7 +119,7 @@ def _notices(boards: Boards, left_out: str) -> list[Block]:
     drawn = synthetic(boards.benchmarks[part.benchmark] for paired in allowed(study.versus) for part in paired.parts)
     refusals = dict.fromkeys(line for versus in study.versus for line in versus.refusals)
     settings = [paired.difference for paired in allowed(study.versus) if paired.difference]
-    link = "" if all(map(differing.perturbed, settings)) else "#effects"
+    link = "#effects" if any(setting.setting != differing.PERTURB for setting in settings) else ""
     refused = [NoticeBlock(f"not comparable: {line}", "bad") for line in refusals]
     apart = [
         NoticeBlock(f"{study.sides[place].name} is not on the leaderboard: {'; '.join(why)}", link=link)
@@ -139,10 +139,10 @@ def _headline(boards: Boards, pairs: Sequence[_TwoRuns]) -> list[Block]:
         f"A difference is shown (▲ better, ▼ worse) only if its p, by Holm over {comparison.family(boards.tests)}, is "
         "at most 0.05; in slices, p is by Holm over one measure and dimension. Only a gate gives a verdict."
     )
-    said: list[Block] = [pair.headline() for pair in pairs if not (pair.several and pair.perturbed)]
+    said: list[Block] = [pair.headline() for pair in pairs if not (pair.several and pair.changed)]
     if boards.study.rankings:
         said = [leaderboards.leading(boards)]
-    if any(pair.several and pair.perturbed for pair in pairs):
+    if any(pair.several and pair.changed for pair in pairs):
         said.append(NoticeBlock(WITHOUT_RANK, "open", "#robustness"))
     return [*said, TextBlock(lines=(rule,))] if said else []
 
@@ -208,9 +208,14 @@ class _TwoRuns:
         return self.versus.paired
 
     @property
-    def perturbed(self) -> bool:
-        """Whether the perturbation is the one setting that differs, so that the section of robustness has them."""
-        return differing.perturbed(self.paired.difference)
+    def setting(self) -> str:
+        """The one setting that differs; "" without one."""
+        return "" if self.paired.difference is None else self.paired.difference.setting
+
+    @property
+    def changed(self) -> bool:
+        """Whether images or questions were changed and nothing else, so that the section of robustness has them."""
+        return differing.changed(self.paired.difference)
 
     @property
     def title(self) -> str:
@@ -280,7 +285,9 @@ class _TwoRuns:
         blocks: list[Block | None] = [TextBlock(lines=(self.meaning,)) if self.meaning else None]
         for part in self.paired.parts:
             titled = f"{self.titled(part)}: {comparison.on_both(part)}"
-            blocks.append(table_block(self.table(titled, "measure", self.whole(part), how)))
+            rows = self.whole(part)
+            own = leaderboards.start(comparison.of_own(rows)) if comparison.of_own(rows) else ""
+            blocks.append(table_block(self.table(titled, "measure", rows, f"{how} {own}".rstrip())))
             blocks += map(table_block, comparison.of_confidences(self.paired, part))
         for part in self.paired.parts:
             benchmark = self.benchmark(part)
