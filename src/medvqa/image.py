@@ -265,14 +265,10 @@ class Image:
         than MAX_BYTES.
         """
         with self._opened_file() as (kind, file):
-            if self.alteration is not None:
-                picture = self.pil()
-            elif not (self.blank or kind):
+            if not (self.blank or kind or self.alteration):
                 return self._stored() if file is None else file.read()
-            else:
-                picture = self._rendered(kind, file)[0] if kind and file is not None else self.pil()
         buffer = io.BytesIO()
-        picture.save(buffer, "PNG")
+        self.pil().save(buffer, "PNG")
         return buffer.getvalue()
 
     def unaltered(self) -> bytes:

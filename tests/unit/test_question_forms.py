@@ -166,7 +166,7 @@ def test_a_false_premise_names_another_value_of_the_benchmarks_tags() -> None:
     form = parse("false_premise", Path())
     named = {form.formed(replace(ITEM, id=str(n)), TAGS).question.removesuffix(f" {ITEM.question}") for n in range(60)}
     assert named == {
-        f"The imaging modality here is {lexicon.display('modality', value)}.".replace("_", " ")
+        f"The modality here is {lexicon.display('modality', value)}.".replace("_", " ")
         for value in ("ct", "x_ray")
     }
     assert form.formed(replace(ITEM, tags={"answer_type": ("open",)}), TAGS).question == ITEM.question
@@ -302,18 +302,6 @@ def test_another_text_is_another_configuration(tmp_path: Path) -> None:
     tables = (plain, noted, "id,question\n7,What?\n")
     first, again, other = (parse(f"paraphrase:{wrote(tmp_path, table)}", tmp_path) for table in tables)
     assert first.canonical == again.canonical != other.canonical
-
-
-def test_a_column_names_several_forms(tmp_path: Path) -> None:
-    wrote(tmp_path, "id,question,form\n7,What do you see?,short\n7,Kindly name the lesion.,polite\n")
-    assert parse("paraphrase:other words.csv#polite", tmp_path).formed(ITEM, {}).question == "Kindly name the lesion."
-    assert question_forms.label(parse("paraphrase:other words.csv#short", tmp_path).canonical) == (
-        "paraphrased: other words.csv#short"
-    )
-    with pytest.raises(UsageError, match=r"paraphrase:other words\.csv#polite, paraphrase:other words\.csv#short"):
-        parse("paraphrase:other words.csv", tmp_path)
-    with pytest.raises(UsageError, match="choose one of the file's forms"):
-        parse("paraphrase:other words.csv#long", tmp_path)
 
 
 def test_a_premise_of_ones_own_stands_before_the_question(tmp_path: Path) -> None:

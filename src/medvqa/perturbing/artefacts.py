@@ -50,9 +50,8 @@ def ct_beam_hardening(pixels: Pixels, strength: float, random: Generator) -> Pix
 def window_level(pixels: Pixels, shift: float, random: Generator) -> Pixels:
     """Narrow the window by `shift` / 2 of the picture's range, and move its centre by up to `shift` of it."""
     low, high = float(pixels.min()), float(pixels.max())
-    spread = high - low
-    if not spread:
-        return pixels.copy()
+    # A picture of one value stays as it is.
+    spread = max(high - low, 1)
     width = spread * (1 - shift / 2)
     start = (low + high) / 2 + random.uniform(-1, 1) * shift * spread - width / 2
     values = np.arange(256)

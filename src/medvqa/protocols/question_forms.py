@@ -60,15 +60,8 @@ FORMS: Mapping[str, FormKind] = {
 }
 OTHER = "None of the other answers"
 """As in Bedi 2025 (doi 10.1001/jamanetworkopen.2025.26021). Unlike "none of the above", it may be the first option."""
-PREMISES: Mapping[str, str] = {
-    "modality": "The imaging modality here is {}.",
-    "image_type": "The type of image here is {}.",
-    "body_region": "The body region shown here is {}.",
-    "body_system": "The body system shown here is {}.",
-    "organ": "The organ shown here is {}.",
-    "department": "The image was requested by this department: {}.",
-}
-"""False premises by the dimension of tags that they contradict; a question gets one of the first that it has."""
+PREMISES = ("modality", "image_type", "body_region", "body_system", "organ", "department")
+"""The dimensions of tags that false premises contradict; a question gets a premise of the first that it has."""
 NAMELESS = frozenset({"none", "n_a", "other", "others", "unknown"})
 """Values of tags that no premise names."""
 SENTENCES = (
@@ -110,8 +103,7 @@ class FormText(QuestionRow):
 class QuestionForm:
     """A form as `--perturb` names it.
 
-    `level`: 1 to LEVELS, 0 for a form without levels. `of`: "wrong", or the form's file, and the paraphrase in it.
-    `rows`: those of the file.
+    `level`: 1 to LEVELS, 0 for a form without levels. `of`: "wrong", or the form's file. `rows`: those of the file.
     """
 
     name: str
@@ -198,28 +190,21 @@ def parse(typed: str, folder: Path) -> QuestionForm:
 
 
 def _read(name: str, value: str, folder: Path, shown: str) -> QuestionForm:
-    """Read the table of a form. After the last #, `value` may name one of the paraphrases of its column `form`."""
-    file, wanted = value, ""
-    if not (folder / value).is_file():
-        file, _, wanted = value.rpartition("#") if "#" in value else (value, "", "")
-    path, column = Path(os.path.abspath(folder / file)), FORMS[name].column
+    """Read the table of a form (UsageError, DataError)."""
+    path, column = Path(os.path.abspath(folder / value)), FORMS[name].column
     if not path.is_file():
         raise UsageError(f"{shown}: no such file")
-    rows: dict[str, dict[tuple[str, str], FormText]] = {}
+    rows: dict[tuple[str, str], FormText] = {}
     hint = f"; {name} reads a table (CSV, TSV, XLSX or JSON) with the columns id and {column}"
     for row in tables.read(path, name=line(path.name), needed=[("id", column)], fold=True, hint=hint):
         one = FormText(row.where, row.identifier("id"), row.text("benchmark").strip(), row.text(column).strip())
         if not one.text:
             raise row.error("blank", column)
-        if rows.setdefault(row.text("form").strip(), {}).setdefault((one.benchmark, one.id), one) is not one:
-            raise row.error("this id has a row already; a column form tells several texts of a question apart", "id")
-    if wanted not in rows and (wanted or len(rows) > 1):
-        named = ", ".join(f"{name}:{line(file)}#{line(form)}" for form in sorted(filter(None, rows)))
-        raise UsageError(f"{shown}: choose one of the file's forms: {named or 'it has none with a name'}")
-    chosen = rows[wanted] if wanted in rows else next(iter(rows.values()))
+        if rows.setdefault((one.benchmark, one.id), one) is not one:
+            raise row.error("this id has a row already; write another wording of a question into another file", "id")
     # A folder elsewhere may name a person.
     of = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
-    return QuestionForm(name, of=line(of) + (f"#{line(wanted)}" if wanted else ""), rows=tuple(chosen.values()))
+    return QuestionForm(name, of=line(of), rows=tuple(rows.values()))
 
 
 def label(perturb: str) -> str:
@@ -271,17 +256,11 @@ def premises_of(items: Iterable[Item]) -> Premises:
 
 def _behind_premise(item: Item, tags: Premises) -> str:
     """Put a premise before the question, by the first dimension of which the benchmark has unrelated values."""
-    for dimension, premise in PREMISES.items():
-        if own := item.tags.get(dimension):
-            related = set(lexicon.with_broader(dimension, own))
-            if others := [
-                value
-                for value in tags[dimension]
-                if value not in NAMELESS and related.isdisjoint(lexicon.with_broader(dimension, [value]))
-            ]:
-                value = others[draw(item, PREMISE) % len(others)]
-                named = lexicon.display(dimension, value)
-                return f"{premise.format(named.replace('_', ' '))} {item.question}"
+    for dimension in filter(item.tags.get, PREMISES):
+        related = {*NAMELESS, *lexicon.with_broader(dimension, item.tags[dimension])}
+        if others := [one for one in tags[dimension] if related.isdisjoint(lexicon.with_broader(dimension, [one]))]:
+            named = lexicon.display(dimension, others[draw(item, PREMISE) % len(others)])
+            return f"The {dimension} here is {named}.".replace("_", " ") + f" {item.question}"
     return item.question
 
 
@@ -308,8 +287,8 @@ def _longer_words(question: str) -> Iterator[tuple[int, int]]:
     before = ""
     for token in _TOKEN.finditer(question):
         match = _WORD.fullmatch(token[0])
-        has_case = match and all(letter.lower() != letter.upper() for letter in match[1])
-        if match and has_case and match[1][1:].islower() and not before[-1:].isdigit():
+        cased = match and match[1][1:].islower() and all(letter.lower() != letter.upper() for letter in match[1])
+        if match and cased and not before[-1:].isdigit():
             yield token.start() + match.start(1), token.start() + match.end(1)
         before = token[0]
 
