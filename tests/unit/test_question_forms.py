@@ -166,8 +166,7 @@ def test_a_false_premise_names_another_value_of_the_benchmarks_tags() -> None:
     form = parse("false_premise", Path())
     named = {form.formed(replace(ITEM, id=str(n)), TAGS).question.removesuffix(f" {ITEM.question}") for n in range(60)}
     assert named == {
-        f"The modality here is {lexicon.display('modality', value)}.".replace("_", " ")
-        for value in ("ct", "x_ray")
+        f"The modality here is {lexicon.display('modality', value)}.".replace("_", " ") for value in ("ct", "x_ray")
     }
     assert form.formed(replace(ITEM, tags={"answer_type": ("open",)}), TAGS).question == ITEM.question
     assert form.formed(replace(ITEM, tags={"modality": ("ct", "mri", "x_ray")}), TAGS).question == ITEM.question
@@ -331,7 +330,7 @@ def test_a_bad_file_is_refused(table: str, message: str, tmp_path: Path) -> None
 def test_a_hostile_text_is_only_text(text: str) -> None:
     row = question_forms.FormText("row 2", "7", "", text)
     for name in ("paraphrase", "false_premise"):
-        formed = QuestionForm(name, of="f.csv", rows=(row,)).formed(ITEM, {})
+        formed = QuestionForm(name, of="f.csv", rows={("", "7"): row}).formed(ITEM, {})
         assert formed.question.startswith(text)
         prompt = own.prompts_of(BENCHMARKS[0])(replace(formed, benchmark=BENCHMARKS[0].name), "mc")
         assert text in prompt.text

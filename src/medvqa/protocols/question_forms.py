@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b, sha256
 from pathlib import Path
@@ -103,24 +103,21 @@ class FormText(QuestionRow):
 class QuestionForm:
     """A form as `--perturb` names it.
 
-    `level`: 1 to LEVELS, 0 for a form without levels. `of`: "wrong", or the form's file. `rows`: those of the file.
+    `level`: 1 to LEVELS, 0 for a form without levels. `of`: "wrong", or the form's file. `rows`: those of the file,
+    by benchmark and id.
     """
 
     name: str
     level: int = 0
     of: str = ""
-    rows: tuple[FormText, ...] = ()
+    rows: Mapping[tuple[str, str], FormText] = field(default_factory=dict)
 
     @cached_property
     def canonical(self) -> str:
         """The form, with a digest of the texts of its file, such as "typos:3" or "paraphrase:file.csv@1f2e3d4c"."""
-        value, texts = self.of or str(self.level or ""), sorted((row.benchmark, row.id, row.text) for row in self.rows)
+        value, texts = self.of or str(self.level or ""), sorted((*key, row.text) for key, row in self.rows.items())
         digest = f"@{sha256(repr(texts).encode(errors='surrogatepass')).hexdigest()[:8]}" if texts else ""
         return f"{self.name}{':' if value else ''}{value}{digest}"
-
-    @cached_property
-    def _texts(self) -> Mapping[tuple[str, str], str]:
-        return {(row.benchmark, row.id): row.text for row in self.rows}
 
     def changes(self, item: Item, technique: Technique, tags: Premises) -> bool:
         """Return whether the form changes a question asked by a technique; `tags` as in `formed`."""
@@ -142,16 +139,13 @@ class QuestionForm:
         elif self.name == CONTEXT:
             question = " ".join((*SENTENCES[: self.level], item.question))
         elif self.rows:
-            text = self._text(item)
-            question = item.question if text is None else text if self.name == PARAPHRASE else f"{text} {item.question}"
+            keys = ((benchmark, id) for id in (item.id, item.pair_id or "") for benchmark in (item.benchmark, ""))
+            if (row := next((self.rows[key] for key in keys if key in self.rows), None)) is None:
+                return item
+            question = row.text if self.name == PARAPHRASE else f"{row.text} {item.question}"
         else:
             question = _behind_premise(item, tags)
         return item if question == item.question else replace(item, question=question)
-
-    def _text(self, item: Item) -> str | None:
-        ids = [item.id] if item.pair_id is None else [item.id, item.pair_id]
-        keys = [(benchmark, id) for id in ids for benchmark in (item.benchmark, "")]
-        return next((self._texts[key] for key in keys if key in self._texts), None)
 
 
 def is_form(typed: str) -> bool:
@@ -204,7 +198,7 @@ def _read(name: str, value: str, folder: Path, shown: str) -> QuestionForm:
             raise row.error("this id has a row already; write another wording of a question into another file", "id")
     # A folder elsewhere may name a person.
     of = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
-    return QuestionForm(name, of=line(of), rows=tuple(rows.values()))
+    return QuestionForm(name, of=line(of), rows=rows)
 
 
 def label(perturb: str) -> str:

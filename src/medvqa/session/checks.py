@@ -118,7 +118,7 @@ def _check_perturbed(plan: Plan) -> None:
     if change is not None and change.is_mask and plan.ablation == "shuffle":
         raise UsageError(f"--ablate=shuffle {shown}: a region is that of the question's own image")
     if plan.form is not None:
-        own_tags.check_ids(shown, plan.form.rows, items_of, plan.registry.benchmarks)
+        own_tags.check_ids(shown, plan.form.rows.values(), items_of, plan.registry.benchmarks)
     if not any(plan.can_change(item, how) for items in items_of.values() for how in plan.techniques for item in items):
         raise UsageError(
             f"{shown}: it changes no question of {printing.some(list(items_of), 3)}. {perturbation.needs(perturb)}"
