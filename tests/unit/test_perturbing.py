@@ -323,12 +323,12 @@ def test_the_random_numbers_are_those_of_the_question_and_the_place() -> None:
 def test_how_many_questions_got_which_parameters_is_told() -> None:
     asked = [question("1", "ct"), question("2", "ct"), question("3", "mri")]
     assert perturbation.parameters_used(asked, "gaussian_noise:3") == (
-        "parameters of chestmnist for 1 question (MedMNIST-C, by medvqa, as no tag modality names a set: "
-        "--perturb=SET/gaussian_noise does); "
+        "Gaussian noise, level 3, parameters of chestmnist for 1 question (MedMNIST-C, by medvqa, as no tag modality "
+        "names a set: --perturb=SET/gaussian_noise does); "
         "parameters of organamnist for 2 questions (MedMNIST-C)"
     )
     assert perturbation.parameters_used(asked[:1], "flip") == (
-        "for 1 question (by medvqa); answers about sides may change"
+        "left-right flip, for 1 question (by medvqa); answers about sides may change"
     )
     assert perturbation.in_words("flip") == "left-right flip"
     assert perturbation.parameters_used(asked, "") == perturbation.parameters_used(asked, "typos:3") == ""

@@ -52,13 +52,8 @@ def elsewhere(pixels: Pixels, boxes: Sequence[Box], random: Generator) -> tuple[
     free = free_places(boxes, (pixels.shape[1], pixels.shape[0]))
     if not free.any():
         return ()
-    drawn = random.integers(0, free.size, 50 * CANDIDATES)
-    places = drawn[free.ravel()[drawn]][:CANDIDATES]
-    if len(places) < CANDIDATES:
-        # Few places are free, so that a list of all is short.
-        places = random.permutation(np.flatnonzero(free))[:CANDIDATES]
+    rows, columns = np.divmod(random.choice(np.flatnonzero(free), CANDIDATES), free.shape[1])
     # The last is no move.
-    rows, columns = np.divmod(places, free.shape[1])
     x, y = _corner(boxes)
     moves = np.stack([np.append(columns, x) - x, np.append(rows, y) - y], axis=1)
     mean, square = (_means(pixels, boxes, moves, power) for power in (1, 2))

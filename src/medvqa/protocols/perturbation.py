@@ -165,9 +165,9 @@ def can_change(item: Item, perturb: str) -> bool:
 
 
 def parameters_used(items: Collection[Item], perturb: str) -> str:
-    """Return how many questions got which parameters, "" if `Protocol.perturb` changes no images.
+    """Return a change of images, and how many questions got which parameters; "" if `Protocol.perturb` is none.
 
-    "parameters of chestmnist for 120 questions (MedMNIST-C)".
+    "Gaussian noise, level 3, parameters of chestmnist for 120 questions (MedMNIST-C)".
     """
     if (change := of(perturb)) is None:
         return ""
@@ -179,4 +179,4 @@ def parameters_used(items: Collection[Item], perturb: str) -> str:
         f"{f', by medvqa, as no tag {DIMENSION} names a set: --perturb=SET/{change.name} does' * general})"
         for (name, general), number in sorted(used.items())
     ]
-    return "; ".join(filter(None, [*told, defined.caution]))
+    return f"{catalogue.words_of(change)}, " + "; ".join(filter(None, [*told, defined.caution]))

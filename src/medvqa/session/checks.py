@@ -138,13 +138,10 @@ def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
 
 def perturbed_notices(plan: Plan, keys: Iterable[QuestionKey]) -> list[str]:
     """Return a line for each benchmark about the parameters of changed images, of its selected questions."""
-    perturb, selected = plan.protocol.perturb, {(key.benchmark, key.item) for key in keys}
+    selected = {(key.benchmark, key.item) for key in keys}
     asked = {name: [item for item in plan.items(name) if (name, item.id) in selected] for name in plan.benchmarks}
-    return [
-        f"medvqa: {name}: {perturbation.in_words(perturb)}, {told}"
-        for name, items in asked.items()
-        if items and (told := perturbation.parameters_used(items, perturb))
-    ]
+    told = {name: perturbation.parameters_used(items, plan.protocol.perturb) for name, items in asked.items() if items}
+    return [f"medvqa: {name}: {used}" for name, used in told.items() if used]
 
 
 def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[str, ...] | None:
