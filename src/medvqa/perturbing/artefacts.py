@@ -96,16 +96,20 @@ def mri_motion(pixels: Pixels, amount: tuple[float, float], random: Generator, s
     moved = gaussian_filter(moved, 0.5)
     moved[np.abs(moved) <= 0.01] = 0
     # In k-space as it is computed, the lowest frequency comes first.
-    turns = np.outer(fft.ifftshift(moved), fft.ifftshift(fft.fftfreq(width)))
-    phases = np.exp((-2j * np.pi * turns).astype(np.complex64))[..., None]
+    moved = fft.ifftshift(moved)
+    lines = np.flatnonzero(moved)
+    turns = np.outer(moved[lines], fft.ifftshift(fft.fftfreq(width))).astype(np.float32)
     # All channels of a grey picture are one.
     channels = 1 if (pixels == pixels[..., :1]).all() else 3
-    before = pixels[..., :channels].astype(np.float32)
-    seen = np.abs(fft.ifft2(fft.fft2(before, axes=(0, 1)) * phases, axes=(0, 1)))
-    low, spread = seen.min(axis=(0, 1)), np.maximum(np.ptp(seen, axis=(0, 1)), 1e-8)
-    after = (seen - low) / spread * np.ptp(before, axis=(0, 1)) + before.min(axis=(0, 1))
-    values: Values = np.rint(after).repeat(3 // channels, axis=2)
-    return values
+    before = np.moveaxis(pixels[..., :channels], 2, 0).astype(np.float32, order="C")
+    seen_lines = fft.fft2(before)
+    seen_lines[:, lines] *= np.exp(np.complex64(-2j * np.pi) * turns)
+    seen = np.abs(fft.ifft2(seen_lines, overwrite_x=True))
+    low, spread, old_low, old_spread = (
+        of(values, axis=(1, 2), keepdims=True) for values in (seen, before) for of in (np.min, np.ptp)
+    )
+    after: Values = np.rint((seen - low) / np.maximum(spread, 1e-8) * old_spread + old_low)
+    return np.moveaxis(after, 0, 2).repeat(3 // channels, axis=2)
 
 
 def us_shadow(pixels: Pixels, attenuation: float, random: Generator) -> Pixels:

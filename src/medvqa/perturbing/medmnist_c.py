@@ -184,12 +184,14 @@ brightness_down, contrast_down, gamma_corr_down = brightness_up, contrast_up, ga
 @in_bands
 def saturate(pixels: Pixels, more: float, random: Generator) -> Pixels:
     """`more`: what is added to the saturation of each pixel, from 0 to 1. Grey has the hue of red."""
-    values = pixels.astype(np.float32)
-    largest = values.max(axis=2, keepdims=True)
-    spread = largest - values.min(axis=2, keepdims=True)
+    channels = np.moveaxis(pixels, 2, 0).astype(np.float32, order="C")
+    largest = channels.max(axis=0)
+    spread = largest - channels.min(axis=0)
     # The saturation is that of the largest channel; the others lie below it in the same proportion as before.
-    below = np.where(spread == 0, np.array([0, 1, 1], np.float32), (largest - values) / np.maximum(spread, 1))
-    return to_pixels(largest - largest * np.minimum(spread / np.maximum(largest, 1) + more, 1) * below)
+    below = (largest - channels) / np.maximum(spread, 1)
+    below[1:, spread == 0] = 1
+    changed = largest - largest * np.minimum(spread / np.maximum(largest, 1) + more, 1) * below
+    return np.moveaxis(to_pixels(changed), 0, 2)
 
 
 def _between(draw: float, low: int, high: int) -> int:

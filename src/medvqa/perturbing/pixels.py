@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from PIL import Image
-from scipy import signal
+from scipy import fft
 
 Pixels = NDArray[np.uint8]
 Values = NDArray[np.float32]
@@ -83,7 +83,9 @@ def reduced(size: int) -> Callable[[Callable[[Pixels, Any, Generator, float], Va
 
 def correlated(pixels: Pixels, kernel: Values, border: Literal["edge", "reflect"]) -> Values:
     """Return each pixel's neighbourhood weighted by a square kernel of odd size; `border`: as in `numpy.pad`."""
-    radius = len(kernel) // 2
-    padded = np.pad(pixels, ((radius, radius), (radius, radius), (0, 0)), border).astype(np.float32)
-    values: Values = signal.fftconvolve(padded, kernel[::-1, ::-1, None], "valid", axes=(0, 1))
-    return values
+    radius, (height, width) = len(kernel) // 2, pixels.shape[:2]
+    channels = np.moveaxis(pixels, 2, 0).astype(np.float32, order="C")
+    padded = np.pad(channels, ((0, 0), (radius, radius), (radius, radius)), border)
+    shape = [fft.next_fast_len(side + 2 * radius, real=True) for side in (height, width)]
+    values: Values = fft.irfft2(fft.rfft2(padded, shape) * fft.rfft2(kernel[::-1, ::-1], shape), shape)
+    return np.moveaxis(values[:, 2 * radius :, 2 * radius :][:, :height, :width], 0, 2)
