@@ -280,8 +280,9 @@ def test_a_name_is_read_with_level_and_set() -> None:
         ("bubble:\u0663", "levels are 1 to 5"),
         ("bubble:1-5", 'medvqa sweep FILE.toml makes a run of each: write perturb = "bubble:1-5" under [grid]'),
         ("chestmnist/bubble", "'chestmnist' is no set of parameters of bubble; there are: pathmnist, bloodmnist"),
+        ("ct/ct_metal:\x1b", "type --perturb=ct_metal"),
         ("/bubble", "'' is no set of parameters of bubble"),
-        ("chestmnist/ct_metal:2", "no set of parameters of ct_metal; type --perturb=ct_metal:2"),
+        ("chestmnist/ct_metal:2", "no set of parameters of ct_metal; type --perturb=ct_metal"),
     ],
 )
 def test_an_unknown_name_level_or_set_is_refused_with_what_there_is(typed: str, told: str) -> None:
@@ -289,6 +290,7 @@ def test_an_unknown_name_level_or_set_is_refused_with_what_there_is(typed: str, 
         perturbation.parse(typed)
     assert str(raised.value).startswith("--perturb=")
     assert told in str(raised.value)
+    assert str(raised.value).isprintable()
     assert perturbation.of(typed) is None, "a stranger's run.json raises nothing"
 
 

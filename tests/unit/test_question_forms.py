@@ -265,6 +265,12 @@ def test_a_strangers_record_is_harmless(recorded: str) -> None:
     assert offered(ITEM, recorded).answers == ITEM.answers
 
 
+@pytest.mark.parametrize("recorded", ["typos@1", "false_premise@\x1b", "paraphrase@12345678@1"])
+def test_a_strangers_record_of_no_form_is_shown_as_it_is(recorded: str) -> None:
+    assert (question_forms.described(recorded), perturbation.of(recorded)) == ("", None)
+    assert perturbation.in_words(recorded).isprintable()
+
+
 def test_a_file_may_have_any_name(tmp_path: Path) -> None:
     wrote(tmp_path, "id,question\n7,What?\n", "a@b#1:c.csv")
     form = parse("paraphrase:a@b#1:c.csv", tmp_path)

@@ -76,7 +76,7 @@ def parse(typed: str) -> Alteration:
     if not sets:
         raise UsageError(f"{option}: {name} has no levels; type --perturb={name}")
     if slash and before not in sets:
-        known = f"type --perturb={rest}" if "" in sets else f"there are: {', '.join(sets)}"
+        known = f"type --perturb={name}" if "" in sets else f"there are: {', '.join(sets)}"
         raise UsageError(f"{option}: '{printing.line(before)}' is no set of parameters of {name}; {known}")
     if re.fullmatch(f"[1-{LEVELS}]-[1-{LEVELS}]", level):
         grid = f'perturb = "{printing.line(typed)}" under [grid]'
