@@ -24,9 +24,6 @@ REDUCED = 4
 BAND = 2**22
 """Values of a picture that are changed at once, so that a large one needs little memory."""
 
-HAIR = 0.01
-"""Of a grey level."""
-
 
 def scale_of(pixels: Pixels, size: int = SIZE) -> float:
     """Return the shorter side of a picture, in units of `size`."""
@@ -37,9 +34,9 @@ def scale_of(pixels: Pixels, size: int = SIZE) -> float:
 def to_pixels(values: Values) -> Pixels:
     """Clip values of 0 to 255 in place, and drop what is behind the point, as the published code does.
 
-    Single precision must not make an even area a grey level darker: HAIR is added.
+    Single precision must not make an even area a grey level darker: 0.01 is added.
     """
-    values += HAIR
+    values += 0.01
     np.clip(values, 0, 255, out=values)
     return values.astype(np.uint8)
 
