@@ -17,7 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `tools`
 
 import medvqa
-from medvqa.perturbing import masks
+from medvqa.perturbing import FILLS, MASKS
 from medvqa.records.run_folder import read
 from tools.questions import mediconfusion
 from tools.scenes import draw
@@ -57,7 +57,7 @@ def main(phantoms: int) -> None:
     asked: set[str] = set()
     with tempfile.TemporaryDirectory() as name:
         table = write(Path(name), phantoms)
-        for perturb in (*(f"{mask}:{fill}" for fill in masks.FILLS for mask in masks.MASKS), None):
+        for perturb in (*(f"{mask}:{fill}" for fill in FILLS for mask in MASKS), None):
             given = {
                 "technique": "ps",
                 "perturb": perturb,

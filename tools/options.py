@@ -22,7 +22,8 @@ from medvqa import metrics
 from medvqa.cli import dispatch
 from medvqa.cli.arguments import COMMON, RUN_OPTIONS, Argument, Command
 from medvqa.items import Metric
-from medvqa.perturbing import PixelChange, catalogue
+from medvqa.perturbing import catalogue
+from medvqa.perturbing.catalogue import PixelChange
 from medvqa.protocols import position, question_forms
 from medvqa.report.fields import FRAMES
 from medvqa.session.options import OPTIONS, SECTIONS, SELECT, Option
@@ -68,10 +69,10 @@ def perturbations() -> str:
     """Return the changes of --perturb, with the sets of their parameters."""
     of_images: dict[str, list[str]] = {}
     for change in catalogue.changes().values():
-        source = "own ones of medvqa" if change.source == "ours" else change.source
+        source = "own ones of medvqa" if change.source == catalogue.OURS else change.source
         line = f"- `{change.name}`: {change.words}{_sets(change)}"
         of_images.setdefault(f"Of images: {source}", []).append(line)
-    forms = [f"- `{name}`: {words}" for name, words in question_forms.NAMES.items()]
+    forms = [f"- `{name}`: {form.title}, {form.shows}" for name, form in question_forms.FORMS.items()]
     about = "`--perturb=NAME[:LEVEL]`, or `--perturb=SET/NAME[:LEVEL]`, explained in [robustness](robustness.md)."
     return _parts("Perturbations", {"": [about], **of_images, "Of questions": forms})
 

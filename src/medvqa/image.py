@@ -224,19 +224,15 @@ class Image:
 
     def pictured(self) -> tuple[PIL.Image.Image, str]:
         """Return `pil()`, and in words the window, the spacing of its pixels, and its change; "" without any."""
-        picture, shown = self._unchanged()
-        if self.alteration is None or self.blank:
-            return picture, shown
-        from medvqa.perturbing import catalogue
+        if self.alteration is not None and not self.blank:
+            from medvqa.perturbing import catalogue
 
-        try:
-            changed = catalogue.applied(picture, self.alteration)
-        except ValueError as error:
-            raise DataError(f"image {of_data(self.name)}: {error}") from None
-        return changed, "; ".join(filter(None, (shown, catalogue.words_of(self.alteration))))
-
-    def _unchanged(self) -> tuple[PIL.Image.Image, str]:
-        """Return `pictured` without `alteration`."""
+            picture, shown = replace(self, alteration=None).pictured()
+            try:
+                picture = catalogue.applied(picture, self.alteration)
+            except ValueError as error:
+                raise DataError(f"image {of_data(self.name)}: {error}") from None
+            return picture, "; ".join(filter(None, (shown, catalogue.words_of(self.alteration))))
         import PIL.Image
         import PIL.ImageOps
 
@@ -265,14 +261,10 @@ class Image:
         than MAX_BYTES.
         """
         with self._opened_file() as (kind, file):
-            if self.alteration is not None:
-                picture = self.pil()
-            elif not (self.blank or kind):
+            if not (self.blank or kind or self.alteration):
                 return self._stored() if file is None else file.read()
-            else:
-                picture = self._rendered(kind, file)[0] if kind and file is not None else self.pil()
         buffer = io.BytesIO()
-        picture.save(buffer, "PNG")
+        self.pil().save(buffer, "PNG")
         return buffer.getvalue()
 
     def unaltered(self) -> bytes:

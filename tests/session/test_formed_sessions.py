@@ -1,6 +1,7 @@
 """`--perturb` with forms of questions: what is sent, selected, recorded, scored again and compared."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from medvqa.protocols.question_forms import OTHER, SENTENCES
 from medvqa.records import run_folder
 from medvqa.records.run_record import read_run
 from medvqa.report import html
+from medvqa.report.bundle.facts import command
 from support import sessions
 from support.pages import Page
 
@@ -169,6 +171,21 @@ def test_a_changed_file_is_another_configuration(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.usefixtures("here")
+def test_the_command_of_the_page_names_the_folder_of_the_file(tmp_path_factory: pytest.TempPathFactory) -> None:
+    Path("forms").mkdir()
+    Path("forms/words.csv").write_text("id,question\n1,Is it one?\n")
+    assert ask("paraphrase:forms/words.csv") == 0
+    *_, typed = command(read_run(Path("reports/first")))
+    assert re.fullmatch("--perturb=paraphrase:forms/words.csv@[0-9a-f]{8}", typed)
+    assert ask(typed.removeprefix("--perturb=")) == ask(f"paraphrase:{Path('forms/words.csv').absolute()}") == 0
+    # A folder elsewhere stays private.
+    elsewhere = tmp_path_factory.mktemp("jane") / "words.csv"
+    elsewhere.write_text("id,question\n1,Is it one?\n")
+    assert ask(f"paraphrase:{elsewhere}", run="second") == 0
+    assert command(read_run(Path("reports/second")))[-1] == typed.replace("forms/", "")
+
+
+@pytest.mark.usefixtures("here")
 def test_solved_examples_stay_as_they_are_and_samples_share_a_form() -> None:
     assert ask("typos:5", "--shots=1", "--samples=2", "--limit=4") == 0
     prompts = asked()
@@ -192,7 +209,7 @@ def test_a_form_goes_with_a_named_prompt() -> None:
 @pytest.mark.parametrize(
     ("perturb", "options", "message"),
     [
-        ("false_premise", {}, f"it changes none of the 72 questions of {PAIRS}. It needs tags such as modality"),
+        ("false_premise", {}, f"it changes no question of {PAIRS}. It needs tags such as modality"),
         ("paraphrase:words.csv", {}, "words.csv row 2: no question or pair of phantom-mediconfusion has the id 'x9'"),
         ("typos:3", {"model": "replay:answers.csv"}, "perturb with a model that can be asked"),
         ("gaussian_noise:3", {"model": "replay:answers.csv"}, "perturb with a model that can be asked"),
@@ -219,5 +236,8 @@ def test_a_perturbed_run_is_not_replayed(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.usefixtures("here")
 def test_the_method_tells_the_form() -> None:
     assert ask("typos:2", "--limit=4") == 0
-    assert "a typing error in 20% of the longer words" in Page(Path("reports/first/index.html").read_text()).told
+    assert (
+        "typing errors, level 2 (in 10 % of the longer words for each level)"
+        in Page(Path("reports/first/index.html").read_text()).told
+    )
     assert json.loads(Path("reports/first/run.json").read_text())["protocol"] == {"perturb": "typos:2"}

@@ -98,8 +98,9 @@ def test_a_model_sees_changed_pixels_and_results_have_the_data_sets_images(
     images = [[one.item.images for one in run_folder.read(stored(repository, n)).results] for n in ("clean", "noise")]
     assert images[0] == images[1]
     assert (
-        "medvqa: phantom-gmai-mmbench: Gaussian noise, level 3, parameters of chestmnist for 4 questions (MedMNIST-C; "
-        "1 by medvqa's choice: no modality with a set); parameters of organamnist for 2 questions (MedMNIST-C)\n"
+        "medvqa: phantom-gmai-mmbench: Gaussian noise, level 3, parameters of chestmnist for 3 questions (MedMNIST-C); "
+        "parameters of chestmnist for 1 question (MedMNIST-C, by medvqa, as no tag modality names a set: "
+        "--perturb=SET/gaussian_noise does); parameters of organamnist for 2 questions (MedMNIST-C)\n"
     ) in text(result)
     record = read_run(stored(repository, "noise"))
     assert record.protocol.perturb == "gaussian_noise:3"
@@ -134,7 +135,10 @@ def test_a_run_goes_on_with_its_own_change_alone(repository: pytest.Pytester) ->
         (("--perturb=mask_region", "--ablate=blank"), "with --ablate=blank: the model would see nothing of the change"),
         ((NOISE, "--ablate=blank"), "with --ablate=blank: the model would see nothing of the change"),
         ((NOISE, "--ablate=text-only"), "with --ablate=text-only: the model would see nothing of the change"),
-        (("--perturb=noise",), "--perturb=noise: no such change. Of images: gaussian_noise, "),
+        (
+            ("--perturb=noise",),
+            "--perturb=noise: no such change. Did you mean 'shot_noise'? Of images: gaussian_noise, ",
+        ),
         (("--perturb=bubble:0",), "levels are 1 to 5; type --perturb=bubble:3"),
     ],
 )
@@ -154,11 +158,11 @@ def test_questions_without_images_are_not_asked(
     assert main([*asked, "--select=[1]", "--run=none"]) != 0
     assert main([*asked, "--run=some"]) == 0
     told = capsys.readouterr()
-    assert "for 1 question (MedMNIST-C; 1 by medvqa's choice" in told.out + told.err
+    assert "for 1 question (MedMNIST-C, by medvqa, as no tag" in told.out + told.err
     assert "selected 1 of 2, by --perturb=gaussian_noise:3" in told.out
     (repository.path / "ward.csv").write_text("id,question,A,B,answer,image\n1,What?,x,y,A,\n")
     assert main([*asked, "--run=bare"]) == 4
-    assert "no question of ward has an image" in capsys.readouterr().err
+    assert "it changes no question of ward. It needs an image" in capsys.readouterr().err
 
 
 def test_the_page_shows_what_the_model_saw(repository: pytest.Pytester, known: dict[str, Item]) -> None:
@@ -176,7 +180,7 @@ def test_the_page_shows_what_the_model_saw(repository: pytest.Pytester, known: d
     ) in notices
     facts = [fact for block in method.method_section(built, []).blocks for fact in getattr(block, "facts", ())]
     told = {fact.name: fact.value for fact in facts}
-    assert told["Changed images"].startswith("Gaussian noise, level 3, parameters of chestmnist for 4 questions (")
+    assert told["Changed images"].startswith("Gaussian noise, level 3, parameters of chestmnist for 3 questions (")
 
 
 def test_the_server_shows_what_the_model_saw(

@@ -75,9 +75,9 @@ def test_a_region_that_leaves_its_image_ends_the_run_first(table: Path) -> None:
         ),
         (
             {"benchmark": "phantom-mediconfusion"},
-            "--perturb=mask_region:mean: no question of phantom-mediconfusion has a region with room for it elsewhere; "
-            "a table names regions in a column box: left,top,width,height in whole pixels, with ; between several "
-            "boxes",
+            "--perturb=mask_region:mean: it changes no question of phantom-mediconfusion. It needs a region with room "
+            "for it elsewhere; a table has regions in a column box: left,top,width,height in whole pixels, with ; "
+            "between several boxes",
         ),
     ],
 )
@@ -99,6 +99,6 @@ def test_questions_of_another_modality_are_not_asked(table: Path) -> None:
     with pytest.raises(UsageError) as caught:
         medvqa.evaluate("random", str(table), run="s", perturb="us_shadow")
     assert str(caught.value) == (
-        "--perturb=us_shadow:3: no question of regional has an image of its modality: a tag modality with one of the "
-        "words ultrasound, us, sonography, ultrasonography, echocardiography"
+        "--perturb=us_shadow:3: it changes no question of regional. It needs an image of its modality: a tag modality "
+        "with one of the words ultrasound, us, sonography, ultrasonography, echocardiography"
     )

@@ -6,12 +6,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
+from medvqa import perturbing
 from medvqa.items import DataError, Image, Item, UsageError, replace
 from medvqa.perturbing import Alteration, Box, catalogue, masks, regions
 from medvqa.protocols import perturbation
 from support.laws import examples
 
-FILLS = sorted(masks.FILLS)
+FILLS = sorted(perturbing.FILLS)
 
 
 @st.composite
@@ -53,7 +54,7 @@ def test_the_region_alone_is_hidden(drawn: tuple[np.ndarray, tuple[Box, ...], in
 def test_elsewhere_is_apart_and_as_large(drawn: tuple[np.ndarray, tuple[Box, ...], int], fill: str) -> None:
     pixels, boxes, seed = drawn
     size = pixels.shape[1], pixels.shape[0]
-    assume(regions.has_place(boxes, size))
+    assume(masks.free_places(boxes, size).any())
     moved = masks.elsewhere(pixels, boxes, np.random.default_rng(seed))
     assert [box[2:] for box in moved] == [box[2:] for box in boxes]
     assert regions.are_inside(moved, size)
@@ -83,7 +84,7 @@ def test_there_is_a_place_if_any_move_has_one(drawn: tuple[np.ndarray, tuple[Box
         and not (covered(pixels.shape, moved) & region).any()
         for moved in moves
     )
-    assert regions.has_place(boxes, (width, height)) is possible
+    assert masks.free_places(boxes, (width, height)).any() == possible
 
 
 def test_the_place_is_the_most_alike() -> None:
@@ -168,7 +169,7 @@ def test_a_mask_is_for_questions_with_a_region_and_a_place(tmp_path) -> None:
 
     def can(boxes: object, images: tuple[Image, ...] = (image,)) -> bool:
         item = Item("q", "b", images=images, extra={"box_xywh": boxes} if boxes else {})
-        asked = {perturbation.can_change(item, f"{mask}:{fill}") for mask in masks.MASKS for fill in FILLS}
+        asked = {perturbation.can_change(item, f"{mask}:{fill}") for mask in perturbing.MASKS for fill in FILLS}
         # Both masks ask the same questions.
         assert len(asked) == 1
         return asked.pop()

@@ -43,8 +43,9 @@ TOLERANCES = {
 OURS = ("stain_deposit", "characters")
 """Published with assets of the package: ours look alike, and are not compared."""
 PUBLISHED = sorted(key for key in KEPT.files if key.count("/") == 2)
-NAMES = sorted(change.name for change in medmnist_c.read())
-SETS = sorted((change.name, of) for change in medmnist_c.read() for of in change.parameters)
+CHANGES = [change for change in catalogue.changes().values() if change.source == "MedMNIST-C"]
+NAMES = sorted(change.name for change in CHANGES)
+SETS = sorted((change.name, of) for change in CHANGES for of in change.parameters)
 PER_PIXEL = ("gaussian_noise", "speckle_noise", "impulse_noise", "shot_noise", "jpeg_compression")
 """Their grain is that of a pixel in a picture of any size."""
 
@@ -69,7 +70,7 @@ def test_pixels_are_those_of_the_published_code(key: str) -> None:
     name, of, level = key.split("/")
     picture = grey(drawn()) if of == "grey" else drawn()
     made = changed(name, "chestmnist" if of == "grey" else of, int(level), picture)
-    if of in medmnist_c.GREY:
+    if of in catalogue.GREY:
         # A coloured picture stays so; the record has it before the package stores it as grey.
         assert not np.array_equal(made, grey(made))
     places, (mean, deviation) = KEPT["places"], KEPT[f"{key}/moments"]
@@ -84,7 +85,7 @@ def test_shot_noise_is_of_poisson(photons: int) -> None:
     """Grey values of a large even area against the distribution that defines them."""
     for grey_value in (0, 3, 100, 255):
         area = np.full((500, 500, 3), grey_value, np.uint8)
-        made = medmnist_c._shot_noise(area, photons, np.random.default_rng(1)).ravel()
+        made = medmnist_c.shot_noise(area, photons, np.random.default_rng(1)).ravel()
         counts = np.arange(4 * photons + 40)
         expected = np.bincount(
             np.clip(counts / photons * 255 + 0.01, 0, 255).astype(int),
@@ -101,13 +102,13 @@ def test_every_published_change_is_compared_but_for_two() -> None:
 
 def test_all_sets_have_five_levels_and_one_of_the_general_sets_has_each_change() -> None:
     sets = {of for _, of in SETS}
-    assert all(len(change.parameters[of]) == LEVELS for change in medmnist_c.read() for of in change.parameters)
+    assert all(len(change.parameters[of]) == LEVELS for change in CHANGES for of in change.parameters)
     assert (len(sets), len(SETS)) == (12, 131)
     assert set(perturbation.GENERAL) < sets
-    assert set(perturbation.MODALITIES) < sets
-    assert all(set(perturbation.GENERAL) & set(change.parameters) for change in medmnist_c.read())
-    slugs = [slug for names in perturbation.MODALITIES.values() for slug in names]
-    assert len(slugs) == len(set(slugs))
+    assert {of for of, _ in perturbation.MODALITIES.values()} - {""} < sets
+    assert all(set(perturbation.GENERAL) & set(change.parameters) for change in CHANGES)
+    words = [word for _, words in perturbation.MODALITIES.values() for word in words]
+    assert len(words) == len(set(words))
 
 
 def test_a_grey_picture_stays_grey_in_grey_sets_alone() -> None:
@@ -262,7 +263,7 @@ def question(id: str = "1", *modality: str, images: tuple[Image, ...] = (Image("
 def test_a_name_is_read_with_level_and_set() -> None:
     read = [perturbation.parse(typed) for typed in ("shot_noise", "shot_noise:1", "organamnist/shot_noise:5")]
     assert [one.text for one in read] == ["shot_noise:3", "shot_noise:1", "organamnist/shot_noise:5"]
-    assert [one.words for one in read] == [
+    assert [catalogue.words_of(one) for one in read] == [
         *("shot noise, level 3", "shot noise, level 1"),
         "shot noise, level 5 of organamnist",
     ]
@@ -279,8 +280,9 @@ def test_a_name_is_read_with_level_and_set() -> None:
         ("bubble:\u0663", "levels are 1 to 5"),
         ("bubble:1-5", 'medvqa sweep FILE.toml makes a run of each: write perturb = "bubble:1-5" under [grid]'),
         ("chestmnist/bubble", "'chestmnist' is no set of parameters of bubble; there are: pathmnist, bloodmnist"),
+        ("ct/ct_metal:\x1b", "type --perturb=ct_metal"),
         ("/bubble", "'' is no set of parameters of bubble"),
-        ("chestmnist/ct_metal:2", "no set of parameters of ct_metal; type --perturb=ct_metal:2"),
+        ("chestmnist/ct_metal:2", "no set of parameters of ct_metal; type --perturb=ct_metal"),
     ],
 )
 def test_an_unknown_name_level_or_set_is_refused_with_what_there_is(typed: str, told: str) -> None:
@@ -288,22 +290,25 @@ def test_an_unknown_name_level_or_set_is_refused_with_what_there_is(typed: str, 
         perturbation.parse(typed)
     assert str(raised.value).startswith("--perturb=")
     assert told in str(raised.value)
+    assert str(raised.value).isprintable()
     assert perturbation.of(typed) is None, "a stranger's run.json raises nothing"
 
 
 @pytest.mark.parametrize(
     ("modality", "typed", "expected"),
     [
-        (("ct",), "gaussian_noise", ("organamnist", "by modality")),
-        (("mri", "x_ray"), "gaussian_noise", ("chestmnist", "by modality")),
-        (("dermoscopy",), "motion_blur", ("dermamnist", "by modality")),
-        (("ct",), "motion_blur", ("dermamnist", perturbation.BY_GENERAL)),
-        ((), "saturate", ("pathmnist", perturbation.BY_GENERAL)),
-        (("mri",), "gaussian_noise", ("chestmnist", perturbation.BY_GENERAL)),
-        (("ct",), "pneumoniamnist/gaussian_noise", ("pneumoniamnist", "as typed")),
+        (("ct",), "gaussian_noise", ("organamnist", False)),
+        (("mri", "x_ray"), "gaussian_noise", ("chestmnist", False)),
+        (("dermoscopy",), "motion_blur", ("dermamnist", False)),
+        (("ct",), "motion_blur", ("dermamnist", True)),
+        ((), "saturate", ("pathmnist", True)),
+        (("mri",), "gaussian_noise", ("chestmnist", True)),
+        (("computed_radiography",), "gaussian_noise", ("chestmnist", False)),
+        (("fundus_photography",), "brightness_down", ("retinamnist", False)),
+        (("ct",), "pneumoniamnist/gaussian_noise", ("pneumoniamnist", False)),
     ],
 )
-def test_a_modality_chooses_the_parameters(modality: tuple[str, ...], typed: str, expected: tuple[str, str]) -> None:
+def test_a_modality_chooses_the_parameters(modality: tuple[str, ...], typed: str, expected: tuple[str, bool]) -> None:
     assert perturbation.set_of(question("1", *modality), perturbation.parse(typed)) == expected
 
 
@@ -320,11 +325,12 @@ def test_the_random_numbers_are_those_of_the_question_and_the_place() -> None:
 def test_how_many_questions_got_which_parameters_is_told() -> None:
     asked = [question("1", "ct"), question("2", "ct"), question("3", "mri")]
     assert perturbation.parameters_used(asked, "gaussian_noise:3") == (
-        "parameters of chestmnist for 1 question (MedMNIST-C; 1 by medvqa's choice: no modality with a set); "
+        "Gaussian noise, level 3, parameters of chestmnist for 1 question (MedMNIST-C, by medvqa, as no tag modality "
+        "names a set: --perturb=SET/gaussian_noise does); "
         "parameters of organamnist for 2 questions (MedMNIST-C)"
     )
     assert perturbation.parameters_used(asked[:1], "flip") == (
-        "for 1 question (by medvqa); answers about sides may change"
+        "left-right flip, for 1 question (by medvqa); answers about sides may change"
     )
     assert perturbation.in_words("flip") == "left-right flip"
     assert perturbation.parameters_used(asked, "") == perturbation.parameters_used(asked, "typos:3") == ""

@@ -13,7 +13,7 @@ from medvqa.items import CHOICE_KINDS, KINDS, Benchmark, DataError, Item, Query,
 from medvqa.perturbing import LEVELS
 from medvqa.protocols import perturbation, question_forms, rotation
 from medvqa.protocols.protocol import Protocol, as_shown
-from medvqa.protocols.question_forms import COLUMNS, KEYBOARD, NAMES, OTHER, SENTENCES, QuestionForm, offered, parse
+from medvqa.protocols.question_forms import FORMS, KEYBOARD, OTHER, SENTENCES, QuestionForm, offered, parse
 from medvqa.tags import lexicon
 from support.laws import examples
 
@@ -46,7 +46,7 @@ def items(draw: st.DrawFn) -> Item:
     return Item(draw(TEXTS), "ward", kind, question, options, tuple(answers), tags=tags)
 
 
-FORMS = (
+SHIPPED = (
     *(QuestionForm(name, level) for name in ("typos", "irrelevant_context") for level in range(1, LEVELS + 1)),
     *(parse(name, Path()) for name in ("false_premise", NONE, WRONG)),
 )
@@ -60,7 +60,7 @@ def misspelt(item: Item, level: int) -> str:
 
 
 @examples(200)
-@given(items(), st.sampled_from(FORMS))
+@given(items(), st.sampled_from(SHIPPED))
 def test_any_item_stays_valid(item: Item, form: QuestionForm) -> None:
     formed = form.formed(item, TAGS)
     assert formed == form.formed(item, TAGS)
@@ -166,8 +166,7 @@ def test_a_false_premise_names_another_value_of_the_benchmarks_tags() -> None:
     form = parse("false_premise", Path())
     named = {form.formed(replace(ITEM, id=str(n)), TAGS).question.removesuffix(f" {ITEM.question}") for n in range(60)}
     assert named == {
-        f"The imaging modality here is {lexicon.display('modality', value)}.".replace("_", " ")
-        for value in ("ct", "x_ray")
+        f"The modality here is {lexicon.display('modality', value)}.".replace("_", " ") for value in ("ct", "x_ray")
     }
     assert form.formed(replace(ITEM, tags={"answer_type": ("open",)}), TAGS).question == ITEM.question
     assert form.formed(replace(ITEM, tags={"modality": ("ct", "mri", "x_ray")}), TAGS).question == ITEM.question
@@ -228,25 +227,25 @@ def test_other_perturbations_leave_the_options_alone() -> None:
 # ---- names -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", SHIPPED)
 def test_a_form_is_parsed_from_its_record(form: QuestionForm) -> None:
     assert parse(form.canonical, Path()) == form
     assert perturbation.of(form.canonical) is None
-    assert perturbation.in_words(form.canonical).startswith(NAMES[form.name])
+    assert perturbation.in_words(form.canonical).startswith(FORMS[form.name].title)
     assert question_forms.described(form.canonical)
 
 
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("typos:6", "--perturb=typos:6: a level from 1 to 5, such as typos:3"),
-        ("typos:", "a level from 1 to 5"),
-        ("irrelevant_context:two", "a level from 1 to 5"),
+        ("typos:6", "--perturb=typos:6: levels are 1 to 5; type --perturb=typos:3"),
+        ("typos:", "levels are 1 to 5"),
+        ("irrelevant_context:two", "levels are 1 to 5"),
         ("none_of_the_above:2", "none_of_the_above replaces the right option, and none_of_the_above:wrong a wrong one"),
-        ("paraphrase", "name a table with the columns id and question: --perturb=paraphrase:FILE"),
-        ("false_premise:", "name a table with the columns id and premise: --perturb=false_premise:FILE"),
+        ("paraphrase", "name a table with the columns id and question: paraphrase:FILE"),
+        ("false_premise:", "name a table with the columns id and premise: false_premise:FILE"),
         ("paraphrase:missing.csv", "--perturb=paraphrase:missing.csv: no such file"),
-        ("irrelevant_context:3@00000000", "its sentences are others now; leave out @00000000"),
+        ("irrelevant_context:3@00000000", "its texts are others now; leave out @00000000"),
         ("typos:3@00000000", "leave out @00000000"),
     ],
 )
@@ -266,6 +265,12 @@ def test_a_strangers_record_is_harmless(recorded: str) -> None:
     assert offered(ITEM, recorded).answers == ITEM.answers
 
 
+@pytest.mark.parametrize("recorded", ["typos@1", "false_premise@\x1b", "paraphrase@12345678@1"])
+def test_a_strangers_record_of_no_form_is_shown_as_it_is(recorded: str) -> None:
+    assert (question_forms.described(recorded), perturbation.of(recorded)) == ("", None)
+    assert perturbation.in_words(recorded).isprintable()
+
+
 def test_a_file_may_have_any_name(tmp_path: Path) -> None:
     wrote(tmp_path, "id,question\n7,What?\n", "a@b#1:c.csv")
     form = parse("paraphrase:a@b#1:c.csv", tmp_path)
@@ -274,7 +279,7 @@ def test_a_file_may_have_any_name(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_lists_the_forms() -> None:
-    with pytest.raises(UsageError, match=f"Of questions: {', '.join(NAMES)}"):
+    with pytest.raises(UsageError, match=f"Of questions: {', '.join(FORMS)}"):
         perturbation.parse("tyops")
 
 
@@ -304,18 +309,6 @@ def test_another_text_is_another_configuration(tmp_path: Path) -> None:
     assert first.canonical == again.canonical != other.canonical
 
 
-def test_a_column_names_several_forms(tmp_path: Path) -> None:
-    wrote(tmp_path, "id,question,form\n7,What do you see?,short\n7,Kindly name the lesion.,polite\n")
-    assert parse("paraphrase:other words.csv#polite", tmp_path).formed(ITEM, {}).question == "Kindly name the lesion."
-    assert question_forms.label(parse("paraphrase:other words.csv#short", tmp_path).canonical) == (
-        "paraphrased: other words.csv#short"
-    )
-    with pytest.raises(UsageError, match=r"paraphrase:other words\.csv#polite, paraphrase:other words\.csv#short"):
-        parse("paraphrase:other words.csv", tmp_path)
-    with pytest.raises(UsageError, match="choose one of the file's forms"):
-        parse("paraphrase:other words.csv#long", tmp_path)
-
-
 def test_a_premise_of_ones_own_stands_before_the_question(tmp_path: Path) -> None:
     wrote(tmp_path, "id,benchmark,premise\n7,ward,This is a photograph.\n7,clinic,This is a drawing.\n")
     form = parse("false_premise:other words.csv", tmp_path)
@@ -342,8 +335,8 @@ def test_a_bad_file_is_refused(table: str, message: str, tmp_path: Path) -> None
 @given(TEXTS.filter(str.strip))
 def test_a_hostile_text_is_only_text(text: str) -> None:
     row = question_forms.FormText("row 2", "7", "", text)
-    for name in COLUMNS:
-        formed = QuestionForm(name, of="f.csv", rows=(row,)).formed(ITEM, {})
+    for name in ("paraphrase", "false_premise"):
+        formed = QuestionForm(name, of="f.csv", rows={("", "7"): row}).formed(ITEM, {})
         assert formed.question.startswith(text)
         prompt = own.prompts_of(BENCHMARKS[0])(replace(formed, benchmark=BENCHMARKS[0].name), "mc")
         assert text in prompt.text

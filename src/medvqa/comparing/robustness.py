@@ -20,8 +20,7 @@ from medvqa.comparing.sides import Side
 from medvqa.figures import Figure, of_units
 from medvqa.items import INVALID_OUTCOMES, Benchmark
 from medvqa.metrics import Tabled
-from medvqa.perturbing import LEVELS
-from medvqa.perturbing.masks import MASKS
+from medvqa.perturbing import LEVELS, MASKS
 from medvqa.protocols import perturbation, question_forms
 from medvqa.statistics import UnitTable
 

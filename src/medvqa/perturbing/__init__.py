@@ -1,17 +1,14 @@
 """Change the pixels of pictures as scanners, cameras, files and people do: names, levels and parameters.
 
-Pictures are arrays of 8-bit RGB, (height, width, 3). numpy, scipy and Pillow are imported when a picture is changed.
+Pictures are arrays of 8-bit RGB, (height, width, 3). `medmnist_c`, `artefacts` and `masks` change them, by functions of
+pixels, the parameters of a level, and a generator of random numbers, which return new pixels of the same shape. They
+need numpy, scipy and Pillow, and are imported when a picture is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 LEVELS = 5
 DEFAULT_LEVEL = 3
@@ -20,13 +17,19 @@ EDITION = 1
 
 Box = tuple[int, int, int, int]
 """A region of a picture in its pixels: left, top, width, height."""
-Source = Literal["MedMNIST-C", "MedFM-Robust", "ours"]
-"""Who defined a change, with its parameters."""
+
+MASKS: Mapping[str, str] = {"mask_region": "region hidden", "mask_elsewhere": "as large a place elsewhere hidden"}
+"""The masks, and what they do in a few words."""
+FILLS = ("mean", "blur", "noise", "black")
+"""What stands in the place of hidden pixels: the picture's mean colour, a blur, pixels drawn from the picture, black.
+
+The blur has a standard deviation of a quarter of the longest side of a box: light and dark stay, shapes do not.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """A change of one picture, which determines every pixel.
+    """A change of pictures as `--perturb` names it; with `of`, `seed` and `boxes`, it determines every pixel of one.
 
     `level`: 1 to LEVELS, 0 for a change without levels. `of`: the set of its parameters, such as "chestmnist"; "" if it
     has one alone. `seed`: of its random numbers; the same at all levels. `boxes`: the regions that a mask hides.
@@ -39,25 +42,16 @@ class Alteration:
     boxes: tuple[Box, ...] = ()
 
     @property
+    def text(self) -> str:
+        """The value of --perturb that names it: "gaussian_noise:3"."""
+        return (f"{self.of}/" if self.of else "") + self.name + (f":{self.level}" if self.level else "")
+
+    @property
     def key(self) -> str:
         """The change as a text that no other change of the same picture has."""
-        return f"{self.name} {self.level} {self.of or '-'} {self.seed:x} {self.boxes or '-'} edition {EDITION}"
+        return f"{self.text} {self.seed:x} {self.boxes or '-'} edition {EDITION}"
 
-
-@dataclass(frozen=True, slots=True)
-class PixelChange:
-    """A named change of pictures.
-
-    `apply` takes pixels, the parameters of a level, and a generator of random numbers; it returns new pixels of the
-    same shape. `parameters`: by set, those of levels 1 to LEVELS. A change without levels has {}, and `apply` gets the
-    boxes of its `Alteration`. `words`: the change in a few words for people, such as "Gaussian noise". `modalities`:
-    words of the tag `modality` of the questions that it is for, () for any. `caution`: what its answers need not keep.
-    """
-
-    name: str
-    source: Source
-    words: str
-    apply: Callable[[NDArray[np.uint8], Any, np.random.Generator], NDArray[np.uint8]]
-    parameters: Mapping[str, tuple[Any, ...]]
-    modalities: tuple[str, ...] = ()
-    caution: str = ""
+    @property
+    def is_mask(self) -> bool:
+        """Whether it hides a region, or a place elsewhere."""
+        return self.name.partition(":")[0] in MASKS

@@ -12,31 +12,21 @@ others act on pictures of 8 bits, so values that a window has cut off stay lost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+from scipy import fft
+from scipy.ndimage import gaussian_filter
 
-from medvqa.perturbing import PixelChange
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Pixels = NDArray[np.uint8]
-    Floats = NDArray[np.floating]
+from medvqa.perturbing.pixels import Pixels, Values, reduced, scale_of
 
 SIDE = 512
 """The shorter side in pixels of the pictures for which lengths are given: that of most CT slices."""
-CT = ("ct", "cta", "cbct", "computed")
-MRI = ("mri", "mr", "mra", "cmr", "magnetic")
-ULTRASOUND = ("ultrasound", "us", "sonography", "ultrasonography", "echocardiography")
-XRAY = ("x_ray", "xray", "radiography", "dr")
 
 
-def streak(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
+def ct_metal(pixels: Pixels, strength: float, random: Generator) -> Pixels:
     """Add 3 to 7 bright, blurred lines; `strength` is their height as a share of the picture's range."""
-    import numpy as np
-    from PIL import Image, ImageDraw
-    from scipy.ndimage import gaussian_filter
-
     height, width = _reference_shape(pixels)
     canvas = Image.new("L", (width, height))
     for _ in range(random.integers(3, 8)):
@@ -45,45 +35,31 @@ def streak(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixe
         half = random.integers(width // 2, width) / 2
         across, down = half * np.cos(angle), half * np.sin(angle)
         line = [(int(x - across), int(y - down)), (int(x + across), int(y + down))]
-        ImageDraw.Draw(canvas).line(line, fill=1, width=_STREAK_WIDTH)
-    lines = gaussian_filter(np.asarray(canvas, np.float32), _STREAK_BLUR)
-    added = strength * _resized(lines, pixels.shape)[..., None]
-    low, high = float(pixels.min()), float(pixels.max())
-    return _kept(pixels + added * (high - low), pixels)
+        # Pillow's width of 3 draws as many pixels as OpenCV's thickness of 2.
+        ImageDraw.Draw(canvas).line(line, fill=1, width=3)
+    lines = gaussian_filter(np.asarray(canvas, np.float32), 3)
+    return _kept(pixels + strength * float(np.ptp(pixels)) * _resized(lines, pixels.shape)[..., None], pixels)
 
 
-_STREAK_WIDTH = 3
-"""Pillow's width that draws as many pixels as OpenCV's thickness of 2."""
-_STREAK_BLUR = 3
-"""Standard deviation of the blur in pixels."""
-
-
-def shade(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
+def ct_beam_hardening(pixels: Pixels, strength: float, random: Generator) -> Pixels:
     """Darken towards the lower edge, by the share `strength` there."""
-    import numpy as np
-
     falling = 1 - strength * np.linspace(0, 1, len(pixels), dtype=np.float32)
     return _kept(pixels * falling[:, None, None], pixels)
 
 
-def window(pixels: Pixels, shift: float, random: np.random.Generator) -> Pixels:
+def window_level(pixels: Pixels, shift: float, random: Generator) -> Pixels:
     """Narrow the window by `shift` / 2 of the picture's range, and move its centre by up to `shift` of it."""
-    import numpy as np
-
     low, high = float(pixels.min()), float(pixels.max())
-    spread = high - low
-    if not spread:
-        return pixels.copy()
+    # A picture of one value stays as it is.
+    spread = max(high - low, 1)
     width = spread * (1 - shift / 2)
     start = (low + high) / 2 + random.uniform(-1, 1) * shift * spread - width / 2
     values = np.arange(256)
     return _kept((values - start) / width * spread + low, pixels)[pixels]
 
 
-def brighten(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
+def mri_bias_field(pixels: Pixels, strength: float, random: Generator) -> Pixels:
     """Brighten around a point in the middle of the picture, by the share `strength` there."""
-    import numpy as np
-
     height, width = pixels.shape[:2]
     x, y = width * random.uniform(0.3, 0.7), height * random.uniform(0.3, 0.7)
     reach = 2 * (0.3 * min(height, width)) ** 2
@@ -93,25 +69,20 @@ def brighten(pixels: Pixels, strength: float, random: np.random.Generator) -> Pi
     return _kept(pixels * bias[..., None], pixels)
 
 
-def ghost(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
+def mri_ghosting(pixels: Pixels, strength: float, random: Generator) -> Pixels:
     """Add the share `strength` of the picture, moved down by a tenth of its height; its end enters at the top."""
-    import numpy as np
-
     moved = np.roll(pixels, int(len(pixels) * 0.1), axis=0)
     return _kept(pixels + np.float32(strength) * moved, pixels)
 
 
-def move(pixels: Pixels, amount: tuple[float, float], random: np.random.Generator) -> Pixels:
+@reduced(SIDE)
+def mri_motion(pixels: Pixels, amount: tuple[float, float], random: Generator, scale: float) -> Values:
     """Shift lines of k-space as if the patient had moved sideways while they were read.
 
     `amount`: the longest shift in pixels, and the share of lines that are shifted. The lines of the lowest frequencies
     are spared. As in the published code, frequencies of a line count from its end, so that a shift also turns the
     phase by half a turn for each pixel.
     """
-    import numpy as np
-    from scipy import fft
-    from scipy.ndimage import gaussian_filter
-
     longest, share = amount
     height, width = pixels.shape[:2]
     spared = max(height // 20, 2)
@@ -121,30 +92,28 @@ def move(pixels: Pixels, amount: tuple[float, float], random: np.random.Generato
     # The first lines of the order move: those of a level move at all higher ones.
     count = min(int(height * share), len(lines))
     moved = np.zeros(height)
-    moved[lines[:count]] = shifts[:count] * longest * min(height, width) / SIDE
+    moved[lines[:count]] = shifts[:count] * longest * scale
     moved = gaussian_filter(moved, 0.5)
     moved[np.abs(moved) <= 0.01] = 0
-    # The place of a line in k-space whose lowest frequency comes first.
+    # In k-space as it is computed, the lowest frequency comes first.
     moved = fft.ifftshift(moved)
-    turns = -2j * np.pi * fft.ifftshift(np.fft.fftfreq(width))
+    lines = np.flatnonzero(moved)
+    turns = np.outer(moved[lines], fft.ifftshift(fft.fftfreq(width))).astype(np.float32)
+    # All channels of a grey picture are one.
+    channels = 1 if (pixels == pixels[..., :1]).all() else 3
+    before = np.moveaxis(pixels[..., :channels], 2, 0).astype(np.float32, order="C")
+    seen_lines = fft.fft2(before)
+    seen_lines[:, lines] *= np.exp(np.complex64(-2j * np.pi) * turns)
+    seen = np.abs(fft.ifft2(seen_lines, overwrite_x=True))
+    low, spread, old_low, old_spread = (
+        of(values, axis=(1, 2), keepdims=True) for values in (seen, before) for of in (np.min, np.ptp)
+    )
+    after: Values = np.rint((seen - low) / np.maximum(spread, 1e-8) * old_spread + old_low)
+    return np.moveaxis(after, 0, 2).repeat(3 // channels, axis=2)
 
-    changed, is_grey = np.empty_like(pixels), bool((pixels == pixels[..., :1]).all())
-    for channel in range(1 if is_grey else 3):
-        before = pixels[..., channel].astype(np.float32)
-        lines_seen = fft.fft2(before)
-        for line in np.flatnonzero(moved):
-            lines_seen[line] *= np.exp(moved[line] * turns).astype(np.complex64)
-        seen = np.abs(fft.ifft2(lines_seen, overwrite_x=True))
-        if (spread := np.ptp(seen)) > 1e-8:
-            before = (seen - seen.min()) / spread * np.ptp(before) + before.min()
-        changed[..., channel] = _kept(before, pixels)
-    return changed[..., :1].repeat(3, axis=2) if is_grey else changed
 
-
-def shadow(pixels: Pixels, attenuation: float, random: np.random.Generator) -> Pixels:
+def us_shadow(pixels: Pixels, attenuation: float, random: Generator) -> Pixels:
     """Darken a column below a point, as bone and stones do; `attenuation`: the share that is lost in its depth."""
-    import numpy as np
-
     height, width = pixels.shape[:2]
     if min(height, width) < 4:
         return pixels.copy()
@@ -162,13 +131,11 @@ def shadow(pixels: Pixels, attenuation: float, random: np.random.Generator) -> P
     return darkened
 
 
-def echo(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels:
+def us_reverberation(pixels: Pixels, strength: float, random: Generator) -> Pixels:
     """Add bright bands below one another at equal distances, each weaker than the one above.
 
     `strength` is the first band's height, as a share of the brightness of the interface that echoes.
     """
-    import numpy as np
-
     height, width = _reference_shape(pixels)
     interface = int(random.integers(height // 6, height // 3))
     breadth = width // 2 + int(random.integers(0, width // 4))
@@ -189,22 +156,18 @@ def echo(pixels: Pixels, strength: float, random: np.random.Generator) -> Pixels
     beyond = np.where(x < left, left - x, np.where(x >= right, x - right, 0))
     sides = np.where((x >= left - edge) & (x < right + edge), np.exp(-((beyond / (edge / 2)) ** 2) / 2), 0)
     bands = _resized(np.outer(echoes, sides).astype(np.float32), pixels.shape)
-    scale = min(pixels.shape[:2]) / SIDE
+    scale = scale_of(pixels, SIDE)
     row = pixels[int(interface * scale), int(left * scale) : max(int(right * scale), int(left * scale) + 1)]
     return _kept(pixels + strength * bands[..., None] * row.mean(axis=0, dtype=np.float32), pixels)
 
 
-def flip(pixels: Pixels, parameters: object, random: np.random.Generator) -> Pixels:
+def flip(pixels: Pixels, parameters: object, random: Generator) -> Pixels:
     """Exchange left and right."""
-    import numpy as np
-
     return np.ascontiguousarray(pixels[:, ::-1])
 
 
-def _kept(changed: Floats, pixels: Pixels) -> Pixels:
+def _kept(changed: NDArray[np.floating], pixels: Pixels) -> Pixels:
     """Round to 8 bits, within the range of the unchanged picture; `changed` is used up."""
-    import numpy as np
-
     low, high = float(pixels.min()), float(pixels.max())
     np.clip(changed, low, high, out=changed)
     np.rint(changed, out=changed)
@@ -214,33 +177,11 @@ def _kept(changed: Floats, pixels: Pixels) -> Pixels:
 def _reference_shape(pixels: Pixels) -> tuple[int, int]:
     """Return height and width of the picture if its shorter side had SIDE pixels."""
     height, width = pixels.shape[:2]
-    return round(height * SIDE / min(height, width)), round(width * SIDE / min(height, width))
+    return round(height / scale_of(pixels, SIDE)), round(width / scale_of(pixels, SIDE))
 
 
-def _resized(field: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
+def _resized(field: Values, shape: tuple[int, ...]) -> Values:
     """Return a smooth field at height and width of a picture."""
-    import numpy as np
-    from PIL import Image
-
     if field.shape == shape[:2]:
         return field
     return np.asarray(Image.fromarray(field).resize((shape[1], shape[0]), Image.Resampling.BILINEAR))
-
-
-_MEDFM_ROBUST = (
-    ("ct_metal", "CT metal streaks", streak, (0.10, 0.18, 0.28, 0.40, 0.55), CT),
-    ("ct_beam_hardening", "CT beam hardening", shade, (0.08, 0.15, 0.22, 0.32, 0.45), CT),
-    ("window_level", "wrong window", window, (0.10, 0.20, 0.30, 0.40, 0.50), (*CT, *XRAY)),
-    ("mri_motion", "MRI motion", move, ((2.0, 0.15), (5.0, 0.30), (10.0, 0.45), (18.0, 0.60), (30.0, 0.80)), MRI),
-    ("mri_bias_field", "MRI bias field", brighten, (0.30, 0.50, 0.70, 0.85, 0.95), MRI),
-    ("mri_ghosting", "MRI ghosting", ghost, (0.10, 0.20, 0.35, 0.50, 0.70), MRI),
-    ("us_shadow", "ultrasound shadow", shadow, (0.30, 0.45, 0.55, 0.70, 0.85), ULTRASOUND),
-    ("us_reverberation", "ultrasound reverberation", echo, (0.12, 0.18, 0.25, 0.35, 0.45), ULTRASOUND),
-)
-CHANGES: tuple[PixelChange, ...] = (
-    *(
-        PixelChange(name, "MedFM-Robust", words, apply, {"": levels}, modalities)
-        for name, words, apply, levels, modalities in _MEDFM_ROBUST
-    ),
-    PixelChange("flip", "ours", "left-right flip", flip, {}, caution="answers about sides may change"),
-)

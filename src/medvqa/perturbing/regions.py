@@ -1,16 +1,12 @@
-"""Regions of a picture: boxes in its pixels, as tables write them, and places elsewhere of the same size."""
+"""Regions of a picture: boxes in its pixels, as tables write them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from medvqa.perturbing import Box
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 FIELD = "box_xywh"
 """The field of `Item.extra` that holds the boxes of its first image, each as [left, top, width, height]."""
@@ -50,33 +46,3 @@ def boxes_of(extra: Mapping[str, Any]) -> tuple[Box, ...]:
 def are_inside(boxes: Sequence[Box], size: tuple[int, int]) -> bool:
     """Return whether a picture of this width and height holds all boxes."""
     return all(left + width <= size[0] and top + height <= size[1] for left, top, width, height in boxes)
-
-
-def free_moves(boxes: Sequence[Box], size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return which moves of all boxes together keep them in the picture and clear of every unmoved box.
-
-    Rows are moves down and columns moves to the right, from the place where the boxes touch the upper left corner.
-    """
-    import numpy as np
-
-    start_x, start_y = corner(boxes)
-    columns = size[0] - max(left + width for left, _, width, _ in boxes) + start_x + 1
-    rows = size[1] - max(top + height for _, top, _, height in boxes) + start_y + 1
-    free = np.ones((max(rows, 0), max(columns, 0)), bool)
-    for left, top, width, height in boxes:
-        for other_left, other_top, other_width, other_height in boxes:
-            # The two meet within a rectangle of moves.
-            right, down = other_left - left + start_x, other_top - top + start_y
-            across = slice(max(right - width + 1, 0), max(right + other_width, 0))
-            free[max(down - height + 1, 0) : max(down + other_height, 0), across] = False
-    return free
-
-
-def corner(boxes: Sequence[Box]) -> tuple[int, int]:
-    """Return the left and the top of all boxes together."""
-    return min(box[0] for box in boxes), min(box[1] for box in boxes)
-
-
-def has_place(boxes: Sequence[Box], size: tuple[int, int]) -> bool:
-    """Return whether a picture of this width and height, which holds the boxes, has a place for them elsewhere."""
-    return bool(free_moves(boxes, size).any())

@@ -7,13 +7,14 @@ below it. A question that a form cannot change is not asked.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b, sha256
-from math import ceil
 from pathlib import Path
+from typing import NamedTuple
 
 from medvqa import tables
 from medvqa.items import Item, Result, Technique, UsageError, replace
@@ -25,39 +26,42 @@ from medvqa.tags.own_tags import QuestionRow
 
 TYPOS, PARAPHRASE, PREMISE = "typos", "paraphrase", "false_premise"
 CONTEXT, NONE = "irrelevant_context", "none_of_the_above"
-NAMES: Mapping[str, str] = {
-    TYPOS: "typing errors",
-    PARAPHRASE: "paraphrased",
-    PREMISE: "false premise",
-    CONTEXT: "irrelevant context",
-    NONE: "none of the other answers",
-}
-"""The forms, with their names in titles."""
-NEEDS: Mapping[str, str] = {
-    TYPOS: "It needs words of four letters or more, in an alphabet with capital letters",
-    PARAPHRASE: "Its file must name questions that are asked",
-    PREMISE: "It needs tags such as modality or body_region, or a file of premises: --perturb=false_premise:FILE",
-    CONTEXT: "It needs a question",
-    NONE: "It needs single choices with one right option, and none like 'all of the above', by technique mc or gd",
-}
-"""What a question must have, for messages."""
-COLUMNS: Mapping[str, str] = {PARAPHRASE: "question", PREMISE: "premise"}
-"""The column of a form's file that holds its texts."""
 WRONG = "wrong"
 
-SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
-"""The share of words with a typing error, by level; of the words that may have one, and at least one word."""
+
+class FormKind(NamedTuple):
+    """What people read of a form: its title, how it shows, what questions must have; and the column of its file."""
+
+    title: str
+    shows: str
+    needs: str
+    column: str = ""
+
+
+FORMS: Mapping[str, FormKind] = {
+    TYPOS: FormKind(
+        "typing errors",
+        "in 10 % of the longer words for each level",
+        "words of four letters or more, in an alphabet with capital letters",
+    ),
+    PARAPHRASE: FormKind("paraphrased", "in the words of a file", "rows in the file", "question"),
+    PREMISE: FormKind(
+        "false premise",
+        "a false statement before the question",
+        "tags such as modality or body_region, or a file of premises: --perturb=false_premise:FILE",
+        "premise",
+    ),
+    CONTEXT: FormKind("irrelevant context", "one sentence before the question for each level", "a text"),
+    NONE: FormKind(
+        "none of the other answers",
+        "in place of an option",
+        "single choices with one right option, and none like 'all of the above', by technique mc or gd",
+    ),
+}
 OTHER = "None of the other answers"
 """As in Bedi 2025 (doi 10.1001/jamanetworkopen.2025.26021). Unlike "none of the above", it may be the first option."""
-PREMISES: Mapping[str, str] = {
-    "modality": "The imaging modality here is {}.",
-    "image_type": "The type of image here is {}.",
-    "body_region": "The body region shown here is {}.",
-    "body_system": "The body system shown here is {}.",
-    "organ": "The organ shown here is {}.",
-    "department": "The image was requested by this department: {}.",
-}
-"""False premises by the dimension of tags that they contradict; a question gets one of the first that it has."""
+PREMISES = ("modality", "image_type", "body_region", "body_system", "organ", "department")
+"""The dimensions of tags that false premises contradict; a question gets a premise of the first that it has."""
 NAMELESS = frozenset({"none", "n_a", "other", "others", "unknown"})
 """Values of tags that no premise names."""
 SENTENCES = (
@@ -80,10 +84,8 @@ _REFERS = re.compile(
     re.IGNORECASE,
 )
 _DIGEST = re.compile(r"@[0-9a-f]{8}\Z")
-_LEVELS = tuple(map(str, range(1, LEVELS + 1)))
+
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-
-
 # Keys are one apart, and each row stands half a key to the right of the row above it.
 _PLACES = {letter: complex(place + row / 2, row) for row, keys in enumerate(_ROWS) for place, letter in enumerate(keys)}
 KEYBOARD = {one: "".join(key for key in _PLACES if 0 < abs(_PLACES[one] - _PLACES[key]) < 1.2) for one in _PLACES}
@@ -101,31 +103,21 @@ class FormText(QuestionRow):
 class QuestionForm:
     """A form as `--perturb` names it.
 
-    `level`: 1 to LEVELS, 0 for a form without levels. `of`: "wrong", or the name of the form's file, and of the
-    paraphrase in it. `rows`: those of the file.
+    `level`: 1 to LEVELS, 0 for a form without levels. `of`: "wrong", or the form's file. `rows`: those of the file,
+    by benchmark and id.
     """
 
     name: str
     level: int = 0
     of: str = ""
-    rows: tuple[FormText, ...] = ()
+    rows: Mapping[tuple[str, str], FormText] = field(default_factory=dict)
 
     @cached_property
     def canonical(self) -> str:
-        """The form with a digest of its sentences, such as "typos:3" or "paraphrase:file.csv@1f2e3d4c"."""
-        value = self.of or str(self.level or "")
-        digest = f"@{self._digest}" if self.name in (PARAPHRASE, PREMISE, CONTEXT) else ""
+        """The form, with a digest of the texts of its file, such as "typos:3" or "paraphrase:file.csv@1f2e3d4c"."""
+        value, texts = self.of or str(self.level or ""), sorted((*key, row.text) for key, row in self.rows.items())
+        digest = f"@{sha256(repr(texts).encode(errors='surrogatepass')).hexdigest()[:8]}" if texts else ""
         return f"{self.name}{':' if value else ''}{value}{digest}"
-
-    @property
-    def _digest(self) -> str:
-        rows = sorted((row.benchmark, row.id, row.text) for row in self.rows)
-        content: object = rows or (PREMISES if self.name == PREMISE else SENTENCES)
-        return sha256(repr(content).encode(errors="surrogatepass")).hexdigest()[:8]
-
-    @cached_property
-    def _texts(self) -> Mapping[tuple[str, str], str]:
-        return {(row.benchmark, row.id): row.text for row in self.rows}
 
     def changes(self, item: Item, technique: Technique, tags: Premises) -> bool:
         """Return whether the form changes a question asked by a technique; `tags` as in `formed`."""
@@ -143,25 +135,22 @@ class QuestionForm:
         if self.name == NONE:
             return offered(item, self.canonical)
         if self.name == TYPOS:
-            question = _misspelt(item, SHARES[self.level - 1])
+            question = _misspelt(item, self.level)
         elif self.name == CONTEXT:
             question = " ".join((*SENTENCES[: self.level], item.question))
         elif self.rows:
-            text = self._text(item)
-            question = item.question if text is None else text if self.name == PARAPHRASE else f"{text} {item.question}"
+            keys = ((benchmark, id) for id in (item.id, item.pair_id or "") for benchmark in (item.benchmark, ""))
+            if (row := next((self.rows[key] for key in keys if key in self.rows), None)) is None:
+                return item
+            question = row.text if self.name == PARAPHRASE else f"{row.text} {item.question}"
         else:
             question = _behind_premise(item, tags)
         return item if question == item.question else replace(item, question=question)
 
-    def _text(self, item: Item) -> str | None:
-        ids = [item.id] if item.pair_id is None else [item.id, item.pair_id]
-        keys = [(benchmark, id) for id in ids for benchmark in (item.benchmark, "")]
-        return next((self._texts[key] for key in keys if key in self._texts), None)
-
 
 def is_form(typed: str) -> bool:
     """Return whether a value of `--perturb`, typed or recorded, names a form of questions."""
-    return re.split("[:@]", typed, maxsplit=1)[0] in NAMES
+    return _parts(typed)[0] in FORMS
 
 
 def _parts(perturb: str) -> tuple[str, str, str]:
@@ -174,51 +163,42 @@ def _parts(perturb: str) -> tuple[str, str, str]:
 def parse(typed: str, folder: Path) -> QuestionForm:
     """Return the form (`is_form`) that `--perturb` names; its file is sought from `folder` (UsageError, DataError).
 
-    The form may be written as it is recorded, with a digest, which must then be that of its sentences.
+    The form may be written as it is recorded, with a digest, which must then be that of its texts.
     """
     shown = f"--perturb={line(typed)}"
     name, value, stated = _parts(typed)
+    form = QuestionForm(name, of=value)
     if name == PARAPHRASE or (name == PREMISE and ":" in typed):
         if not value:
-            raise UsageError(f"{shown}: name a table with the columns id and {COLUMNS[name]}: --perturb={name}:FILE")
+            raise UsageError(f"{shown}: name a table with the columns id and {FORMS[name].column}: {name}:FILE")
         form = _read(name, value, folder, shown)
-    elif name == NONE:
-        if value not in ("", WRONG):
-            raise UsageError(f"{shown}: {NONE} replaces the right option, and {NONE}:{WRONG} a wrong one")
-        form = QuestionForm(NONE, of=value)
-    elif name == PREMISE:
-        form = QuestionForm(PREMISE)
-    else:
-        if ":" in typed and value not in _LEVELS:
-            raise UsageError(f"{shown}: a level from 1 to {LEVELS}, such as {name}:{DEFAULT_LEVEL}")
+    elif name == NONE and value not in ("", WRONG):
+        raise UsageError(f"{shown}: {NONE} replaces the right option, and {NONE}:{WRONG} a wrong one")
+    elif name in (TYPOS, CONTEXT):
+        if ":" in typed and not re.fullmatch(f"[1-{LEVELS}]", value):
+            raise UsageError(f"{shown}: levels are 1 to {LEVELS}; type --perturb={name}:{DEFAULT_LEVEL}")
         form = QuestionForm(name, int(value or DEFAULT_LEVEL))
     if not form.canonical.endswith(stated):
-        raise UsageError(f"{shown}: its sentences are others now; leave out {stated}")
+        raise UsageError(f"{shown}: its texts are others now; leave out {stated}")
     return form
 
 
 def _read(name: str, value: str, folder: Path, shown: str) -> QuestionForm:
-    """Read the table of a form. After the last #, `value` may name one of the paraphrases of its column `form`."""
-    file, wanted = value, ""
-    if not (folder / value).is_file():
-        file, _, wanted = value.rpartition("#") if "#" in value else (value, "", "")
-    path, column = folder / file, COLUMNS[name]
+    """Read the table of a form (UsageError, DataError)."""
+    path, column = Path(os.path.abspath(folder / value)), FORMS[name].column
     if not path.is_file():
         raise UsageError(f"{shown}: no such file")
-    rows: dict[str, dict[tuple[str, str], FormText]] = {}
+    rows: dict[tuple[str, str], FormText] = {}
     hint = f"; {name} reads a table (CSV, TSV, XLSX or JSON) with the columns id and {column}"
     for row in tables.read(path, name=line(path.name), needed=[("id", column)], fold=True, hint=hint):
         one = FormText(row.where, row.identifier("id"), row.text("benchmark").strip(), row.text(column).strip())
         if not one.text:
             raise row.error("blank", column)
-        if rows.setdefault(row.text("form").strip(), {}).setdefault((one.benchmark, one.id), one) is not one:
-            raise row.error("this id has a row already; a column form tells several texts of a question apart", "id")
-    if wanted not in rows and (wanted or len(rows) > 1):
-        named = ", ".join(f"{name}:{line(file)}#{line(form)}" for form in sorted(filter(None, rows)))
-        raise UsageError(f"{shown}: choose one of the file's forms: {named or 'it has none with a name'}")
-    chosen = rows[wanted] if wanted in rows else next(iter(rows.values()))
-    of = line(path.name) + (f"#{line(wanted)}" if wanted else "")
-    return QuestionForm(name, of=of, rows=tuple(chosen.values()))
+        if rows.setdefault((one.benchmark, one.id), one) is not one:
+            raise row.error("this id has a row already; write another wording of a question into another file", "id")
+    # A folder elsewhere may name a person.
+    of = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
+    return QuestionForm(name, of=line(of), rows=rows)
 
 
 def label(perturb: str) -> str:
@@ -227,24 +207,15 @@ def label(perturb: str) -> str:
         return ""
     name, value, _ = _parts(line(perturb))
     if name == NONE:
-        return f"{NAMES[name]} for a {WRONG if value else 'right'} option"
-    return f"{NAMES[name]}{', level ' if value.isdecimal() else ': ' if value else ''}{value}"
+        return f"{FORMS[name].title} for a {WRONG if value else 'right'} option"
+    return f"{FORMS[name].title}{', level ' if value.isdecimal() else ': ' if value else ''}{value}"
 
 
 def described(perturb: str) -> str:
     """Return a recorded form in a sentence for people; "" for a change of images."""
     if not is_form(perturb):
         return ""
-    name, value, _ = _parts(line(perturb))
-    share = f"{SHARES[_LEVELS.index(value)]:.0%}" if value in _LEVELS else "some"
-    told = {
-        TYPOS: f"a typing error in {share} of the longer words",
-        PARAPHRASE: f"in other words, from {value}",
-        PREMISE: f"behind a false statement, {f'from {value}' if value else 'drawn from the tags of other questions'}",
-        CONTEXT: f"behind {value} sentence{'s' * (value != '1')} that have nothing to do with it",
-        NONE: f"a {WRONG if value else 'right'} option replaced by '{OTHER}'",
-    }
-    return f"{told[name]}; questions that cannot be changed so are not asked"
+    return f"{label(perturb)} ({FORMS[_parts(perturb)[0]].shows}); questions that cannot be changed so are not asked"
 
 
 def as_offered(results: tuple[Result, ...], perturb: str) -> tuple[Result, ...]:
@@ -267,7 +238,7 @@ def offered(item: Item, perturb: str) -> Item:
     if not wrong or len(wrong) == len(item.options) or any(map(_REFERS.fullmatch, item.options.values())):
         # The item itself is shown so already, or cannot be.
         return item
-    letter = wrong[_draw(item, NONE) % len(wrong)] if perturb.endswith(f":{WRONG}") else item.answers[0]
+    letter = wrong[draw(item, NONE) % len(wrong)] if perturb.endswith(f":{WRONG}") else item.answers[0]
     return replace(item, options={**item.options, letter: OTHER})
 
 
@@ -279,30 +250,25 @@ def premises_of(items: Iterable[Item]) -> Premises:
 
 def _behind_premise(item: Item, tags: Premises) -> str:
     """Put a premise before the question, by the first dimension of which the benchmark has unrelated values."""
-    for dimension, premise in PREMISES.items():
-        if own := item.tags.get(dimension):
-            related = set(lexicon.with_broader(dimension, own))
-            if others := [
-                value
-                for value in tags[dimension]
-                if value not in NAMELESS and related.isdisjoint(lexicon.with_broader(dimension, [value]))
-            ]:
-                value = others[_draw(item, PREMISE) % len(others)]
-                named = lexicon.display(dimension, value)
-                return f"{premise.format(named.replace('_', ' '))} {item.question}"
+    for dimension in filter(item.tags.get, PREMISES):
+        related = {*NAMELESS, *lexicon.with_broader(dimension, item.tags[dimension])}
+        if others := [one for one in tags[dimension] if related.isdisjoint(lexicon.with_broader(dimension, [one]))]:
+            named = lexicon.display(dimension, others[draw(item, PREMISE) % len(others)])
+            return f"The {dimension} here is {named}.".replace("_", " ") + f" {item.question}"
     return item.question
 
 
-def _misspelt(item: Item, share: float) -> str:
-    """Return the question with a typing error in a share of its words: a key beside, a swap, a drop or a double.
+def _misspelt(item: Item, level: int) -> str:
+    """Return the question with typing errors: a key beside, a swap, a drop or a double.
 
-    The first letter of a word stays.
+    They are in a tenth of the words that may have one for each level, and in at least one. The first letter of a word
+    stays.
     """
     words, question = list(_longer_words(item.question)), item.question
-    chosen = sorted(range(len(words)), key=lambda word: _draw(item, TYPOS, "word", str(word)))
-    for word in sorted(chosen[: ceil(share * len(words))], reverse=True):
+    chosen = sorted(range(len(words)), key=lambda word: draw(item, TYPOS, "word", str(word)))
+    for word in sorted(chosen[: -(-level * len(words) // 10)], reverse=True):
         start, end = words[word]
-        question = question[:start] + _mistyped(question[start:end], _draw(item, TYPOS, str(word))) + question[end:]
+        question = question[:start] + _mistyped(question[start:end], draw(item, TYPOS, str(word))) + question[end:]
     return question
 
 
@@ -315,13 +281,10 @@ def _longer_words(question: str) -> Iterator[tuple[int, int]]:
     before = ""
     for token in _TOKEN.finditer(question):
         match = _WORD.fullmatch(token[0])
-        if match and not before[-1:].isdigit() and match[1][1:].islower() and all(map(_has_case, match[1])):
+        cased = match and match[1][1:].islower() and all(letter.lower() != letter.upper() for letter in match[1])
+        if match and cased and not before[-1:].isdigit():
             yield token.start() + match.start(1), token.start() + match.end(1)
         before = token[0]
-
-
-def _has_case(letter: str) -> bool:
-    return letter.lower() != letter.upper()
 
 
 def _mistyped(word: str, number: int) -> str:
@@ -337,7 +300,7 @@ def _mistyped(word: str, number: int) -> str:
     return way[number // len(possible) % len(way)]
 
 
-def _draw(item: Item, *parts: str) -> int:
+def draw(item: Item, *parts: str) -> int:
     """Return a whole number of 64 bits that the question and `parts` determine."""
     text = "\0".join((item.benchmark, item.id, *parts))
-    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "big")
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest())

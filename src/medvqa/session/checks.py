@@ -12,7 +12,7 @@ from medvqa import benchmarks, engine, medical, printing, scoring
 from medvqa.benchmarks import origins
 from medvqa.configs import ModelConfig
 from medvqa.items import DataError, Query, QuestionKey, UsageError, of_data, withholding
-from medvqa.protocols import naming, perturbation, question_forms, voting
+from medvqa.protocols import naming, perturbation, voting
 from medvqa.protocols.protocol import ALL, Protocol
 from medvqa.records import run_record
 from medvqa.records.run_folder import RESULTS
@@ -55,25 +55,11 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
             f"'{', '.join(plan.techniques)}' shows under letters; leave --rotate out"
         )
     _check_votes(plan)
-    _check_perturbed(plan)
     with withholding(not all(benchmark.public for benchmark in plan.benchmarks.values())):
         plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
-        _check_form(plan)
+        _check_perturbed(plan)
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
     return held
-
-
-def _check_form(plan: Plan) -> None:
-    """UsageError for a form that changes no question, and for ids of its file that no question has."""
-    if plan.form is None:
-        return
-    shown, items_of = f"--perturb={plan.protocol.perturb}", {name: plan.items(name) for name in plan.benchmarks}
-    own_tags.check_ids(shown, plan.form.rows, items_of, plan.registry.benchmarks)
-    if not any(plan.can_change(item, how) for items in items_of.values() for how in plan.techniques for item in items):
-        raise UsageError(
-            f"{shown}: it changes none of the {sum(map(len, items_of.values())):,} questions of "
-            f"{', '.join(items_of)}. {question_forms.NEEDS[plan.form.name]}"
-        )
 
 
 def _check_read(plan: Plan) -> None:
@@ -121,19 +107,22 @@ def _check_votes(plan: Plan) -> None:
 
 
 def _check_perturbed(plan: Plan) -> None:
-    """UsageError if --perturb shows in no image, or if the images of masked questions are exchanged; DataError."""
-    if (change := perturbation.of(plan.protocol.perturb)) is None:
+    """UsageError if --perturb changes no question, or shows in no image; also for ids of its file that none has."""
+    if not (perturb := plan.protocol.perturb):
         return
-    if plan.ablation in ("text-only", "blank"):
+    shown, items_of = f"--perturb={perturb}", {name: plan.items(name) for name in plan.benchmarks}
+    if (change := perturbation.of(perturb)) is not None and plan.ablation in ("text-only", "blank"):
         raise UsageError(
-            f"--perturb={change.text} with --ablate={plan.ablation}: the model would see nothing of the change; leave "
-            "one of them out"
+            f"{shown} with --ablate={plan.ablation}: the model would see nothing of the change; leave one of them out"
         )
-    if change.is_mask and plan.ablation == "shuffle":
-        raise UsageError(f"--ablate=shuffle --perturb={change.text}: a region is that of the question's own image")
-    if all(len(plan.unchanged(name)) == len(plan.items(name)) for name in plan.benchmarks):
-        names = printing.some(list(plan.benchmarks), 3)
-        raise UsageError(f"--perturb={change.text}: no question of {names} has {change.needs}")
+    if change is not None and change.is_mask and plan.ablation == "shuffle":
+        raise UsageError(f"--ablate=shuffle {shown}: a region is that of the question's own image")
+    if plan.form is not None:
+        own_tags.check_ids(shown, plan.form.rows.values(), items_of, plan.registry.benchmarks)
+    if not any(plan.can_change(item, how) for items in items_of.values() for how in plan.techniques for item in items):
+        raise UsageError(
+            f"{shown}: it changes no question of {printing.some(list(items_of), 3)}. {perturbation.needs(perturb)}"
+        )
 
 
 def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
@@ -149,13 +138,10 @@ def check_selected_votes(plan: Plan, keys: Iterable[QuestionKey]) -> None:
 
 def perturbed_notices(plan: Plan, keys: Iterable[QuestionKey]) -> list[str]:
     """Return a line for each benchmark about the parameters of changed images, of its selected questions."""
-    perturb, selected = plan.protocol.perturb, {(key.benchmark, key.item) for key in keys}
+    selected = {(key.benchmark, key.item) for key in keys}
     asked = {name: [item for item in plan.items(name) if (name, item.id) in selected] for name in plan.benchmarks}
-    return [
-        f"medvqa: {name}: {perturbation.in_words(perturb)}, {told}"
-        for name, items in asked.items()
-        if items and (told := perturbation.parameters_used(items, perturb))
-    ]
+    told = {name: perturbation.parameters_used(items, plan.protocol.perturb) for name, items in asked.items() if items}
+    return [f"medvqa: {name}: {used}" for name, used in told.items() if used]
 
 
 def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[str, ...] | None:

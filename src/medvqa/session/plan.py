@@ -265,7 +265,7 @@ class Plan:
 
         Of people, whether the sample's reader has read it.
         """
-        if self.protocol.perturb and not self.can_change(query.item, query.technique):
+        if not self.can_change(query.item, query.technique):
             return False
         if self.readers is None:
             return query.variant in self.variants_of(query.item, query.technique)
@@ -285,12 +285,8 @@ class Plan:
     @cached_property
     def form(self) -> QuestionForm | None:
         """The form of questions that --perturb names, None without one."""
-        typed = self.options.perturb
-        return (
-            None
-            if typed is None or not question_forms.is_form(typed)
-            else question_forms.parse(typed, self.project.cwd)
-        )
+        typed = self.options.perturb or ""
+        return question_forms.parse(typed, self.project.cwd) if question_forms.is_form(typed) else None
 
     @once
     def _premises(self, name: str) -> Premises:
@@ -298,25 +294,20 @@ class Plan:
 
     def can_change(self, item: Item, technique: Technique) -> bool:
         """Whether --perturb is for a question as a technique asks it; True without the option (DataError)."""
-        if self.form is not None:
-            return self.form.changes(item, technique, self._premises(item.benchmark))
-        return not self.protocol.perturb or item.id not in self.unchanged(item.benchmark)
+        return not self.protocol.perturb or item.id not in self._unchanged(item.benchmark, technique)
 
     @once
-    def unchanged(self, name: str) -> frozenset[str]:
-        """The ids of a benchmark's questions that a change of images is not for (DataError)."""
-        left_out = set[str]()
-        for item in self.items(name):
-            try:
-                if not perturbation.can_change(item, self.protocol.perturb):
-                    left_out.add(item.id)
-            except ValueError as error:
-                raise DataError(f"{name}, {self.place(item)}: {error}") from None
-        return frozenset(left_out)
+    def _unchanged(self, name: str, technique: Technique) -> frozenset[str]:
+        """The ids of a benchmark's questions that --perturb is not for (DataError)."""
+        return frozenset(item.id for item in self.items(name) if not self._changes(item, technique))
 
-    def formed(self, item: Item) -> Item:
-        """The item in the form of --perturb; the item itself without one."""
-        return item if self.form is None else self.form.formed(item, self._premises(item.benchmark))
+    def _changes(self, item: Item, technique: Technique) -> bool:
+        if self.form is not None:
+            return self.form.changes(item, technique, self._premises(item.benchmark))
+        try:
+            return perturbation.can_change(item, self.protocol.perturb)
+        except ValueError as error:
+            raise DataError(f"{item.benchmark}, {self.place(item)}: {error}") from None
 
     def has_every_answer(self, keys: Iterable[QuestionKey]) -> bool:
         """Whether these keys hold each of their questions in all its variants and samples.
@@ -354,7 +345,7 @@ class Plan:
         shown = self.shots(query.item, query.technique, named) if self.protocol.shots else ()
         asks = self.asks(name, named)
         if self.form is not None:
-            query = replace(query, item=self.formed(query.item))
+            query = replace(query, item=self.form.formed(query.item, self._premises(name)))
         return self.limited(assembled(query, asks, self.protocol, self.ablation, images=images, shots=shown), name)
 
     @once

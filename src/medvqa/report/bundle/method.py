@@ -122,9 +122,7 @@ def _asking(report: Report) -> list[Fact]:
 def _changed_images(report: Report) -> str:
     """The change of images by --perturb, and how many questions got which parameters."""
     items = {(result.item.benchmark, result.item.id): result.item for part in report.parts for result in part.results}
-    perturb = report.run.protocol.perturb
-    used = perturbation.parameters_used(items.values(), perturb)
-    return used and f"{perturbation.in_words(perturb)}, {used}"
+    return perturbation.parameters_used(items.values(), report.run.protocol.perturb)
 
 
 def _benchmark(report: Report, name: str, recorded: RecordedBenchmark) -> list[Fact]:

@@ -120,7 +120,6 @@ def draw(report: Report, load: Load, typed: str | None = None, *, many: Images =
     found: dict[tuple[str, str], tuple[_Found, ...]] = {}
     private: set[Image] = set()
     declared = declaring_files(report.run)
-    items = {(each.item.benchmark, each.item.id): each.item for part in report.parts for each in part.results}
     for benchmark, recorded in by_benchmark:
         try:
             images = _find(benchmark, recorded, load, mode, declared.get(benchmark.name))
@@ -128,7 +127,6 @@ def draw(report: Report, load: Load, typed: str | None = None, *, many: Images =
             notes.append(f"Images of {benchmark.name} are left out{error}.")
             left_out[benchmark.name] = f"left out{error}"
             continue
-        images = {key: _as_seen(row, items[key], report.run) for key, row in images.items()}
         found |= images
         if not benchmark.public:
             private |= {each.image for row in images.values() for each in row if each.image is not None}
@@ -309,14 +307,6 @@ def seen(item: Item, run: RunRecord) -> tuple[Image, ...]:
     return item.images if run.ablation == "shuffle" else perturbation.altered(item.images, item, run.protocol.perturb)
 
 
-def _as_seen(row: Sequence[_Found], item: Item, run: RunRecord) -> tuple[_Found, ...]:
-    changes = [image.alteration for image in seen(item, run)]
-    return tuple(
-        each if each.image is None else each._replace(image=replace(each.image, alteration=change))
-        for each, change in zip(row, changes, strict=True)
-    )
-
-
 def served(results: Iterable[tuple[Result, RunRecord]]) -> Pictures:
     """Return the images of results as a server sends them, each by its `address`, when somebody looks at it.
 
@@ -355,11 +345,11 @@ def inside(drawn: Iterable[Pictures]) -> Pictures:
 
 
 def _by_benchmark(report: Report) -> _ByBenchmark:
-    """Return each benchmark with the recorded images of its questions, by the ids of those that have any."""
+    """Return each benchmark with the images of its questions as they were `seen`, by the ids of those that have any."""
     by_name: dict[str, tuple[Benchmark, dict[str, tuple[Image, ...]]]] = {}
     for part in report.parts:
         _, recorded = by_name.setdefault(part.benchmark.name, (part.benchmark, {}))
-        recorded |= {result.item.id: result.item.images for result in part.results if result.item.images}
+        recorded |= {result.item.id: seen(result.item, report.run) for result in part.results if result.item.images}
     return list(by_name.values())
 
 
@@ -412,4 +402,4 @@ def _same(recorded: Image, current: Image | None) -> _Found:
         current = replace(current.pinned(), name=recorded.name)
     if recorded.digest and current.digest and recorded.digest != current.digest:
         return _Found(recorded.name, None, "the data folder has another image than the run")
-    return _Found(recorded.name, current)
+    return _Found(recorded.name, replace(current, alteration=recorded.alteration))

@@ -129,9 +129,11 @@ def _left_out(report: Report) -> tuple[bool, list[str]]:
 def _control(report: Report) -> str:
     """A sentence if the model did not get the images as they are, else ""."""
     if not report.ablation:
-        changed = perturbation.of(report.run.protocol.perturb)
-        shown = "Pictures on this page are as the model saw them."
-        return "" if changed is None else f"The model got changed images: {changed.words}. {shown}"
+        perturb = report.run.protocol.perturb
+        if perturbation.of(perturb) is None:
+            return ""
+        words = perturbation.in_words(perturb)
+        return f"The model got changed images: {words}. Pictures on this page are as the model saw them."
     got = CONTROLS.get(report.run.ablation or "", f"The model got {report.ablation}")
     return f"{got}. These numbers are a control: they show the score without the right image."
 
