@@ -26,7 +26,7 @@ from medvqa.importing.roles import plain, usual_names
 from medvqa.items import DataError, DataWarning, UsageError
 from medvqa.readings import reading_file
 from medvqa.readings.reading_file import Lines, ReaderAnswer, ReaderStudy, ReadingColumns
-from medvqa.tables import TableRow, json_text, limits, people
+from medvqa.tables import TableRow, json_text, limits
 
 HINT = (
     "; a table of readings has the columns id, reader, and response or score; type others: --set id=COLUMN "
@@ -79,18 +79,11 @@ def read_any(path: Path, columns: ReadingColumns | None = None) -> tuple[ReaderS
         raise DataError(f"{path}: no readings{HINT}")
     if len(readers) > reading_file.MAX_READERS:
         raise limits.above(str(path), reading_file.MAX_READERS, "readers")
-    if number := sum("@" in code or people.addressed(code) or _is_name(code) for code in readers):
+    if number := sum(map(reading_file.is_personal, readers)):
         what = "the code of 1 reader looks" if number == 1 else f"the codes of {number} readers look"
         message = f"{path}: {what} like a name or an address; reports show codes: write R1, R2 and so on instead"
         warnings.warn(message, DataWarning, stacklevel=2)
     return study if study.readers else msgspec.structs.replace(study, readers=tuple(readers)), lines
-
-
-def _is_name(code: str) -> bool:
-    """Whether a code has two capitalised words, and no digit."""
-    words = code.replace("/", " ").replace(",", " ").split()
-    named = [word for word in words if len(word) >= people.LEAST and word[0].isupper() and word[1:].islower()]
-    return "^" in code or (len(named) > 1 and not any(sign.isdigit() for sign in code))
 
 
 def _rows(path: Path, columns: ReadingColumns) -> Iterator[tuple[str, ReaderAnswer]]:

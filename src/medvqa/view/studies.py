@@ -17,7 +17,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from medvqa import files
@@ -62,12 +62,13 @@ def application(folder: Path, record: StudyRecord) -> Starlette:
             after = tag(content)
         return Response(content, headers={"ETag": f'"{after}"'}, media_type="application/jsonl")
 
-    routes = [
+    routes: list[BaseRoute] = [
         Route("/", own_page),
         Route("/favicon.ico", icon),
         Route("/api/reading", reading, methods=["GET", "PUT"]),
-        Mount(f"/{FOLDER}", StaticFiles(directory=folder / FOLDER, check_dir=False)),
     ]
+    if (folder / FOLDER).is_dir():
+        routes.append(Mount(f"/{FOLDER}", StaticFiles(directory=folder / FOLDER)))
     app = Starlette(routes=routes, exception_handlers=PROBLEMS)
     app.router.redirect_slashes = False
     return app
