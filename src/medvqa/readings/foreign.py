@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from medvqa import decode, tables
-from medvqa.importing.roles import plain, usual_names
+from medvqa.importing.roles import known_column, usual_names
 from medvqa.items import DataError, DataWarning, UsageError
 from medvqa.readings import reading_file
 from medvqa.readings.reading_file import Lines, ReaderAnswer, ReaderStudy, ReadingColumns
@@ -102,17 +102,12 @@ def _roles(row: TableRow, columns: ReadingColumns) -> Mapping[str, str]:
     roles: dict[str, str] = {}
     for role, known in NAMES.items():
         typed: str | None = getattr(columns, role)
-        named = [name for name in row.values if plain(name) in known]
-        found = [role] if role in row.values else named
-        if typed is not None:
-            found = [name] if (name := typed.strip().lower()) else []
-        if found and found[0] not in row.values:
-            there = decode.did_you_mean(found[0], row.values)
+        column = known_column(row, role, known) if typed is None else typed.strip().lower()
+        if column and column not in row.values:
+            there = decode.did_you_mean(column, row.values)
             raise UsageError(f"--set {role}={typed}: {row.file} has no such column{there}")
-        if len(found) > 1:
-            listed = f"{len(found)} columns could be the {role} ({', '.join(map(repr, found))})"
-            raise UsageError(f"{row.file}: {listed}. Type --set {role}=COLUMN")
-        roles |= {role: found[0]} if found else {}
+        if column:
+            roles[role] = column
     for needed in (("id",), ("reader",), ("response", "score", "cannot_tell")):
         if not roles.keys() & {*needed}:
             raise DataError(f"{row.file}: missing column {needed[0]}; found: {', '.join(row.values)[:500]}{HINT}")

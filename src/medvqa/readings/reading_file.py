@@ -140,9 +140,8 @@ def parse(content: bytes, name: str) -> tuple[ReaderStudy, Lines]:
         raise limits.larger(name, MAX_BYTES)
     study: ReaderStudy | None = None
     placed: list[tuple[str, Line]] = []
-    for number, line in json_text.lines(io.BytesIO(content), name, limits.MAX_TEXT):
+    for number, value in json_text.values(io.BytesIO(content), name):
         where = f"{name} line {number}"
-        value = decode.parsed(line, where, "JSON", DataError)
         if not isinstance(value, dict):
             raise DataError(f"{where}: no object of JSON")
         if study is None:
