@@ -194,10 +194,10 @@ def _coverage(about: ReaderStudy, counts: Mapping[str, int]) -> list[str]:
     """Return a line for each reader with the number of questions read, of those assigned, and of those missing."""
     lines = []
     for reader in about.readers:
-        assigned, read = about.assigned.get(reader), counts.get(reader, 0)
-        missing = f", {assigned - read:,} missing" if assigned is not None and read < assigned else ""
-        number = counted(read, "questions") if assigned is None else f"{read:,} of {counted(assigned, 'questions')}"
-        lines.append(f"  {reader}: {number}{missing}")
+        read = counts.get(reader, 0)
+        assigned = about.assigned.get(reader, read)
+        missing = f", {assigned - read:,} missing" if read < assigned else ""
+        lines.append(f"  {reader}: {read:,} of {counted(assigned, 'questions')}{missing}")
     return lines
 
 

@@ -21,7 +21,10 @@ def assign(items: Sequence[Item], readers: Sequence[str], overlap: int, seed: in
     loads = dict.fromkeys(readers, 0)
     together, shared = Counter[frozenset[str]](), Counter[tuple[str, int]]()
     assigned: dict[str, list[int]] = {reader: [] for reader in readers}
-    units = [(unit, _rank(seed, items[unit[0]].benchmark, items[unit[0]].id)) for unit in _units(items)]
+    by_unit: defaultdict[tuple[str, str | None, str], list[int]] = defaultdict(list)
+    for place, item in enumerate(items):
+        by_unit[unit_of(item)].append(place)
+    units = [(unit, _rank(seed, items[unit[0]].benchmark, items[unit[0]].id)) for unit in by_unit.values()]
     for unit, rank in sorted(units, key=lambda each: (-len(each[0]), items[each[0][0]].benchmark, each[1])):
         drawn: list[str] = []
         while len(drawn) < overlap:
@@ -79,16 +82,8 @@ def kin_of(items: Sequence[Item]) -> list[int]:
 
 
 def unit_of(item: Item) -> tuple[str, str | None, str]:
-    """Return a key that only the items of a pair share."""
+    """Return a key that only the items of a pair share, which one reader reads together."""
     return item.benchmark, item.pair_id, item.id if item.pair_id is None else ""
-
-
-def _units(items: Sequence[Item]) -> list[list[int]]:
-    """Return the places of items that one reader reads together: pairs, and single items."""
-    units: defaultdict[tuple[str, str | None, str], list[int]] = defaultdict(list)
-    for place, item in enumerate(items):
-        units[unit_of(item)].append(place)
-    return list(units.values())
 
 
 def _arranged(ranked: Sequence[int], kin: Sequence[int]) -> list[int] | None:

@@ -74,8 +74,17 @@ class StudyRecord(msgspec.Struct, frozen=True):
 def read_plan(path: Path) -> ReadingPlan:
     """Return the plan in a file (UsageError)."""
     plan = decode.decode(path, ReadingPlan)
-    if problem := next(filter(None, map(_problem, plan.readers)), ""):
-        raise UsageError(f"{path}: readers: {problem}; write codes such as R1, R2")
+    # No message shows a code: it may be a person's name.
+    if any(is_personal(code) or is_personal(code.title()) for code in plan.readers):
+        raise UsageError(
+            f"{path}: readers: a code looks like the name or the address of a person, or a date; write codes such as "
+            "R1, R2"
+        )
+    if not all(map(_CODE.fullmatch, plan.readers)):
+        raise UsageError(
+            f"{path}: readers: a code has other characters than letters, digits, - and _, and a / after a group (40, "
+            "the first a letter); write codes such as R1, R2"
+        )
     names = [file_name(code, "").casefold() for code in plan.readers]
     if twice := [code for code, name in zip(plan.readers, names, strict=True) if names.count(name) > 1]:
         raise UsageError(f"{path}: readers: {' and '.join(twice[:2])} give one name of files: write codes that differ")
@@ -84,17 +93,6 @@ def read_plan(path: Path) -> ReadingPlan:
     if plan.opinions and plan.task != "review":
         raise UsageError(f'{path}: opinions belong to a final decision: write task = "review", or leave them out')
     return plan
-
-
-def _problem(code: str) -> str:
-    """Return what is wrong with the code of a reader, "" for nothing; not the text, which may be a person's name."""
-    if is_personal(code) or is_personal(code.title()):
-        return "a code looks like the name or the address of a person, or a date"
-    if _CODE.fullmatch(code) is None:
-        return (
-            "a code has other characters than letters, digits, - and _, and a / after a group (40, the first a letter)"
-        )
-    return ""
 
 
 def record_of(

@@ -25,19 +25,13 @@ from medvqa.items import DataError
 from medvqa.readings import reading_file
 from medvqa.readings.study_plan import RECEIVED, StudyRecord, file_name
 from medvqa.report.bundle.pictures import FOLDER
-from medvqa.report.html import page
-from medvqa.view.app import PROBLEMS, READING, Threads
+from medvqa.view.app import ICON, PROBLEMS, READING, Threads
 from medvqa.view.guard import HOLDER
 from medvqa.view.reviews import ReviewsChanged, alone, content_of, tag
 
 _CHARSET = b'<meta charset="utf-8">'
 _SERVED = b'<meta name="medvqa-view" content="1">'
 """Tells the page that a server keeps its readings."""
-
-
-def policy() -> bytes:
-    """Return the content security policy of a page, which no other page may show inside it."""
-    return f"{page.policy(folder=True, saves=True)}; frame-ancestors 'none'".encode()
 
 
 def application(folder: Path, record: StudyRecord) -> Starlette:
@@ -48,9 +42,6 @@ def application(folder: Path, record: StudyRecord) -> Starlette:
         name = file_name(request.scope[HOLDER], ".html")
         file = await threads.run(lambda: files.reading(folder / name, follow=False))
         return StreamingResponse(_pieces(file), media_type="text/html")
-
-    async def icon(request: Request) -> Response:
-        return Response(status_code=204)  # Browsers ask for it unasked, and log a 404.
 
     async def reading(request: Request) -> Response:
         reader, content = request.scope[HOLDER], b""
@@ -64,7 +55,7 @@ def application(folder: Path, record: StudyRecord) -> Starlette:
 
     routes: list[BaseRoute] = [
         Route("/", own_page),
-        Route("/favicon.ico", icon),
+        ICON,
         Route("/api/reading", reading, methods=["GET", "PUT"]),
     ]
     if (folder / FOLDER).is_dir():
