@@ -175,13 +175,17 @@ JSONValues = Annotated[Mapping[str, Any], "a mapping of texts to JSON values is 
 class Readers(msgspec.Struct, frozen=True, kw_only=True):
     """The people whose readings a model is. A question's sample k is the reading of the k-th of the sorted codes.
 
-    `read`: the questions of each, as benchmark ("": any) and id of the item. `study`: fields for run.json about their
-    study, if one was planned (`RecordedReaders`).
+    `read`: the questions of each, as benchmark ("": any) and id of the item. The other fields are about their study, if
+    one was planned: the codes of the planned readers, the number of questions that each was assigned, the
+    non-inferiority margin of a model in points, and the digest of the plan.
     """
 
     codes: tuple[str, ...]
     read: tuple[frozenset[tuple[str, str]], ...]
-    study: Mapping[str, Any] = {}
+    planned: tuple[str, ...] = ()
+    assigned: Mapping[str, int] = {}
+    margin: float | None = None
+    plan: str = ""
 
 
 _PLAIN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {

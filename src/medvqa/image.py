@@ -338,12 +338,8 @@ class Image:
         """The slices of a series that the view names (DataError)."""
         from medvqa.medical import decoder_process
 
-        try:
+        with self._named_errors():
             return decoder_process.slices(self.path, views.parse(self.view))
-        except MedicalError as error:
-            raise DataError(f"image {self.name}: {error}") from None
-        except OSError as error:
-            raise DataError(f"image {self.name}: cannot be read: {error.strerror}") from None
 
     @contextmanager
     def _opened_file(self) -> Iterator[tuple[medical.Medical, BinaryIO | None]]:
@@ -372,13 +368,11 @@ class Image:
             yield kind, io.BytesIO(data)
 
     def _kind(self, head: bytes, view: views.ImageView) -> medical.Medical:
-        try:
+        with self._named_errors():
             kind = medical.kind(head, self.file, view)
             if not kind:
                 view.check(kind)
-        except MedicalError as error:
-            raise DataError(f"image {self.name}: {error}") from None
-        return kind
+            return kind
 
     def _rendered(self, kind: medical.Medical, file: BinaryIO) -> tuple[PIL.Image.Image, str]:
         """Return the picture of a medical file, and what `pictured` says of it (DataError)."""
@@ -394,24 +388,19 @@ class Image:
                 raise DataError(f"image {self.name}: the file has changed since it was indexed")
         from medvqa.medical import decoder_process
 
+        with self._named_errors():
+            # The working folder of the process of decoders is that of its start.
+            path = b"" if within else os.fsencode(os.path.abspath(self.path))
+            drawing = medical.Drawing(path, kind, view, self.window, self.allow_burned_in, MAX_PIXELS)
+            drawn = decoder_process.of_slices(named, drawing) if named else decoder_process.picture(file, drawing)
+            shown = str(drawn.info.pop(windows.SHOWN, ""))
+            return drawn.convert("RGB"), shown
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Raise DataError with the image's name for MedicalError and OSError."""
         try:
-            picture = (
-                decoder_process.of_slices(
-                    named, view, window=self.window, burned_in=self.allow_burned_in, max_pixels=MAX_PIXELS
-                )
-                if named
-                else decoder_process.picture(
-                    file,
-                    "" if within else self.path,
-                    kind,
-                    view,
-                    window=self.window,
-                    burned_in=self.allow_burned_in,
-                    max_pixels=MAX_PIXELS,
-                )
-            )
-            shown = str(picture.info.pop(windows.SHOWN, ""))
-            return picture.convert("RGB"), shown
+            yield
         except MedicalError as error:
             raise DataError(f"image {self.name}: {error}") from None
         except OSError as error:
@@ -426,7 +415,8 @@ class Image:
                 "which keeps no images"
             )
         if not path.is_file():
-            raise DataError(f"image {self.name}: no such file")
+            of_folder = " but a folder; name a slice of its series: ?slice=1" if path.is_dir() else ""
+            raise DataError(f"image {self.name}: no such file{of_folder}")
         in_text = isinstance(self.cell, TextCell)
         limit = MAX_BYTES * 4 // 3 + 4 if in_text else MAX_BYTES
         try:

@@ -1,5 +1,6 @@
 """`medvqa read`: pages of readers from a plan, what they hide, and readings that come back."""
 
+import asyncio
 import hashlib
 import http.client
 import json
@@ -276,6 +277,29 @@ def test_reviewers_disagree_and_one_decides(clinic: Path, capsys: pytest.Capture
     assert len((clinic / "new" / "clinic.jsonl").read_text().splitlines()) == 23
 
 
+def test_who_decides_sees_whole_pairs(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A correction of the question of one half needs the same in the other, and both may be undecided."""
+    review = PLAN.replace("overlap = 2", 'task = "review"\nselect = "not choice"')
+    (clinic / "plan.toml").write_text(review.replace(', "R3"', ""))
+    assert main(["read", "plan.toml"]) == 0
+    questions = record_of(clinic).questions
+    halves = sorted(code for code, (_, id) in questions.items() if id in ("glioma-PAT-77-0", "glioma-PAT-77-1"))
+    for reader in ("R1", "R2"):
+        codes = [code for code, _ in record_of(clinic).orders[reader]]
+        decisions = ["reject" if reader == "R2" and code == halves[0] else "accept" for code in codes]
+        (clinic / f"{reader}.jsonl").write_bytes(opinions(clinic, reader, "plan", *decisions))
+    assert main(["read", "import", "R1.jsonl", "R2.jsonl", "--study=plan"]) == 0
+    final = review.replace('"R1", "R2", "R3"', '"F1"') + 'opinions = "plan/readings.jsonl"\n'
+    (clinic / "final.toml").write_text(final)
+    assert main(["read", "final.toml"]) == 0
+    assert "wrote final: 2 questions" in capsys.readouterr().out
+    same = {"final": True, "question": "What is it?"}
+    (clinic / "F1.jsonl").write_bytes(opinions(clinic, "F1", "final", "correct", "correct", **same))
+    assert main(["read", "import", "F1.jsonl", "--study=final"]) == 0
+    assert main(["read", "revise", "plan/readings.jsonl", "final/readings.jsonl", "-o", "new"]) == 0
+    assert "2 questions changed, 0 removed" in capsys.readouterr().out
+
+
 def test_exports_are_joined(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert plan(clinic) == 0
     inbox = clinic / "inbox"
@@ -390,7 +414,7 @@ def test_readers_of_groups_have_files_and_come_back(clinic: Path, capsys: pytest
         (["plan.toml", "--benchmark=clinic"], "--benchmark goes with medvqa read import or revise"),
         (["import", "x.jsonl", "--keep-from=5"], "--keep-from goes with medvqa read revise"),
         (["import", "x.jsonl", "--study=nowhere"], "no study folder, which has study.json"),
-        (["source"], "a folder; name the file of a plan"),
+        (["source"], "source: a folder, and no study: name the file of a plan"),
     ],
 )
 def test_what_is_typed_wrong_is_answered(
@@ -508,6 +532,31 @@ def test_view_serves_each_reader_one_page(clinic: Path, monkeypatch: pytest.Monk
         assert two.asked("/api/reading")[2] == b""
     assert main(["read", "import", "plan"]) == 0
     assert len((clinic / "plan" / "readings.jsonl").read_text().splitlines()) == 17
+
+
+def test_the_folder_of_a_study_is_no_plan(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert plan(clinic) == 0
+    assert main(["read", "plan"]) == 4
+    assert "plan: a study; type medvqa view plan, or name the file of a plan" in capsys.readouterr().err
+
+
+def test_without_a_folder_of_images_there_is_no_address_of_one(clinic: Path) -> None:
+    studies = pytest.importorskip("medvqa.view.studies")
+    assert plan(clinic) == 0
+    status = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(message: Any) -> None:
+        status.append(message.get("status"))
+
+    async def ask() -> None:
+        scope = {"type": "http", "method": "GET", "path": "/images/1.png", "headers": [], "medvqa.holder": "R1"}
+        await studies.application(clinic / "plan", record_of(clinic))(scope, receive, send)
+
+    asyncio.run(ask())
+    assert status[0] == 404
 
 
 def test_a_folder_of_images_that_is_no_study_is_left_alone(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,7 +96,7 @@ def test_rules_that_were_stored_before_the_first_answer_and_the_verdict(typed: T
     assert f"Rules of the gate, digest {digest[1]}" in shown
     assert shown.split("\n\n")[1].startswith("- Gate: FAIL against first")
     assert "are not the ones that were stored" not in shown
-    assert "No margin and no floor" not in shown
+    assert "No gate was stored before the first answer" not in shown
 
 
 def test_other_runs_are_compared_with_the_first(typed: Typed, tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_the_intervals_are_about_the_coefficients_of_the_libraries(codes: np.nda
     assume(len(codes))
     assert alpha(codes) == close(beyond_chance(codes, pooled=True))
     if codes.shape[1] == 2:
-        assert cohen(*codes.T, 3, "quadratic") == close(beyond_chance(codes, pooled=False))
+        assert cohen(*codes.T, 3) == close(beyond_chance(codes, pooled=False))
 
 
 def truth_of(chances: np.ndarray) -> dict[str, float]:

@@ -189,7 +189,7 @@ FACTS = [
     ("weights are not", {"model": {"name": "m"}}, {"model": {"name": "m"}, "readers": {"codes": ["R1"]}}),
     ("in one wording", {}, {"config": {"backend": "replay"}}),
     ("in one wording", {}, {"readers": {"codes": ["R1"]}}),
-    ("No margin and no floor", {}, {"gate": {"rules": {}, "baselines": []}}),
+    ("No gate was stored before the first answer", {}, {"gate": {"rules": {}, "baselines": []}}),
 ]
 
 

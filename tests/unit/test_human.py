@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 
 import krippendorff
+import msgspec
 import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
@@ -16,7 +17,7 @@ from medvqa.backends.human import Human
 from medvqa.benchmarks import pytest_medvqa_benchmarks as shipped
 from medvqa.cli import main
 from medvqa.figures import Table
-from medvqa.items import Answer, AnswerError, Item, Prompt, ReaderNote, Result, Score, UsageError, replace
+from medvqa.items import Answer, AnswerError, DataError, Item, Prompt, ReaderNote, Result, Score, UsageError, replace
 from medvqa.judging import coefficients
 from medvqa.readings import reading_file
 from medvqa.readings.reading_file import ReaderAnswer, ReaderStudy
@@ -51,6 +52,19 @@ def test_samples_are_readers_by_their_sorted_codes(human: Human) -> None:
     for none in (asked("2", 1), asked("1", 3), asked("1", 0)):
         (answer,) = human.generate([none])
         assert isinstance(answer, AnswerError)
+
+
+def test_the_export_of_a_page_is_imported_first(tmp_path: Path) -> None:
+    """It has codes in place of ids, which no benchmark knows."""
+    study = reading_file.ReaderStudy(name="night", plan="ab" * 32, readers=("R1",), reader="R1")
+    export = tmp_path / "R1.jsonl"
+    lines = [reading_file.ReaderAnswer("R1", "bench", "q-1", response="A")]
+    export.write_bytes(reading_file.encode(study, lines))
+    with pytest.raises(DataError, match=r"codes in place of ids: type medvqa read import FILE\.\.\. --study FOLDER"):
+        Human(str(export)).check()
+    export.write_bytes(reading_file.encode(msgspec.structs.replace(study, reader=""), lines))
+    told = Readers(codes=("R1",), read=(frozenset({("bench", "q-1")}),), planned=("R1",), plan="ab" * 32)
+    assert Human(str(export)).readers() == told
 
 
 def test_what_it_says_of_itself(human: Human, tmp_path: Path) -> None:

@@ -198,6 +198,9 @@ def test_the_same_answer_twice_counts_once(tmp_path: Path) -> None:
         (["Erika Mustermann", "R2"], 1),
         (["e.mustermann@example.org", "Mustermann, Erika"], 2),
         (["Dr. Mustermann"], 1),
+        (["Mustermann"], 1),
+        (["Mustermann^Erika", "1975-03-02"], 2),
+        (["annotator", "Doctor B", "Other 2", "others/R1"], 0),
     ],
 )
 def test_names_of_people_are_warned_of_and_not_shown(tmp_path: Path, codes: Sequence[str], number: int) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -228,8 +229,7 @@ def test_a_revision_is_a_benchmark_with_its_changes_and_a_data_sheet(klinik: Ben
         "- Reviewed: 4 of 5 questions, by R1 (4), R2 (4)",
         r"- Final decisions: A\*1 (1)",
         "- Kept as they were: 2; corrected: 2; removed: 1 (changes.csv",
-        "- Agreement: R1 and R2 on 4 questions: the same decision in 75.00 %, Cohen's kappa",
-        "ratings differ by 1.00 on average, quadratic kappa",
+        "- Agreement: Cohen's kappa 0.636, for the decisions on 4 questions",
     ):
         assert line in sheet.replace("\\(", "(").replace("\\)", ")"), sheet
     third = table_files.read(folder / "klinik.toml")
@@ -237,6 +237,24 @@ def test_a_revision_is_a_benchmark_with_its_changes_and_a_data_sheet(klinik: Ben
     again = table_files.declared((tmp_path / "third" / "klinik.toml").read_bytes(), "klinik.toml")
     assert (again.name, again.version) == ("klinik", "3")
     assert again.revision == Revision("klinik", "2", new, "0 questions changed, 1 removed")
+
+
+def test_a_file_about_two_benchmarks_revises_each(klinik: Benchmark, tmp_path: Path) -> None:
+    """A plan may have several benchmarks, whose opinions come back in one file."""
+    both = [opinion("q5", "R1", "reject"), Opinion("R1", "slake", "1", "reject")]
+    said = revise(STUDY, both, klinik, None, tmp_path / "revised")
+    assert "4 questions (0 questions changed, 1 removed)" in said
+    assert "Reviewed: 1 of 5 questions" in (tmp_path / "revised" / "datasheet.md").read_text()
+
+
+def test_a_revision_needs_no_package_for_agreement(
+    klinik: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
+    monkeypatch.setitem(sys.modules, "krippendorff", None)
+    two = [opinion(id, reader, made) for id, made in (("q1", "accept"), ("q5", "reject")) for reader in ("R1", "R2")]
+    revise(STUDY, two, klinik, None, tmp_path / "revised")
+    assert "Agreement: Cohen's kappa 1.000" in (tmp_path / "revised" / "datasheet.md").read_text()
 
 
 def test_what_is_refused_names_the_questions(klinik: Benchmark, tmp_path: Path) -> None:
@@ -250,7 +268,7 @@ def test_what_is_refused_names_the_questions(klinik: Benchmark, tmp_path: Path) 
         (two, STUDY, "1 question needs a final decision, since reviewers differ: q1. "),
         (many, STUDY, "2 questions need a final decision, .*: q1, q3. "),
         ([opinion("q9")], STUDY, "klinik has no question q9"),
-        ([Opinion("R1", "slake", "q1", "accept")], STUDY, "about slake, not klinik"),
+        ([Opinion("R1", "slake", "q1", "accept")], STUDY, "the opinions are about slake, not klinik"),
         ([opinion()], ReaderStudy(task="review", benchmarks={"klinik": "0" * 64}), "questions have changed since"),
         ([opinion(each, decision="reject") for each in ("q1", "q2", "q3", "q4", "q5")], STUDY, "every question"),
     ]

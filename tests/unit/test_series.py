@@ -116,6 +116,7 @@ def test_names_outside_the_series_say_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "no DICOM picture is there" in refused(of(tmp_path / "empty", "slice=1"))
     assert "no such file" in refused(of(tmp_path / "absent", "slice=1"))
+    assert "a folder; name a slice of its series: ?slice=1" in refused(Image("SER", str(folder)))
 
 
 def test_what_is_no_stack_is_refused_with_a_sentence(tmp_path: Path) -> None:
@@ -145,6 +146,8 @@ def test_what_is_no_stack_is_refused_with_a_sentence(tmp_path: Path) -> None:
     twice = stack(tmp_path / "twice")
     shutil.copy(twice / "IM037", twice / "copy")
     assert "two files are the same picture" in refused(of(twice, "instance=1"))
+    without = stack(tmp_path / "without", SOPInstanceUID=None)
+    assert level(of(without, "slice=1")) == 5
     number = made("number", 90, [0, 0, 50], InstanceNumber=3)
     assert "?instance=3: 2 pictures have it" in refused(of(number, "instance=3"))
     linked = stack(tmp_path / "linked")
@@ -251,7 +254,7 @@ def test_headers_are_read_once_for_each_state_of_a_folder(tmp_path: Path) -> Non
 def test_a_damaged_file_of_a_folder_is_an_error_without_its_text(tmp_path: Path) -> None:
     folder = stack(tmp_path / "SER")
     (folder / "IM999").write_bytes(b"\0" * 128 + b"DICM" + os.urandom(64))
-    assert "a damaged DICOM" in refused(of(folder, "slice=1"))
+    assert "file 6 of 6 by name: a damaged DICOM" in refused(of(folder, "slice=1"))
 
 
 SHIPPED = {

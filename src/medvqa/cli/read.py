@@ -61,8 +61,10 @@ def _plan(typed: ReadArguments, path: Path) -> str:
 
     if other := typed.first_given("study", "set", "benchmark", "keep_from"):
         raise UsageError(f"{other} goes with medvqa read import or revise; a plan names its benchmarks itself")
+    if (path / study_plan.RECORD).exists():
+        raise UsageError(f"{path}: a study; type medvqa view {path}, or name the file of a plan")
     if path.is_dir():
-        raise UsageError(f"{path}: a folder; name the file of a plan, or type medvqa view {path}")
+        raise UsageError(f"{path}: a folder, and no study: name the file of a plan")
     plan = study_plan.read_plan(path)
     registry, names = known_from(typed).with_files(plan.benchmarks, path.resolve().parent)
     loaded = questions_of(typed.options(), names, registry.benchmarks)

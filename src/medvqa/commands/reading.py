@@ -13,7 +13,7 @@ import msgspec
 from medvqa import files, printing
 from medvqa.figures import counted
 from medvqa.items import Benchmark, Item, UsageError
-from medvqa.readings import foreign, reading_file, revision, study_plan
+from medvqa.readings import assigning, foreign, reading_file, revision, study_plan
 from medvqa.readings.reading_file import Opinion, ReaderStudy, ReadingColumns
 from medvqa.readings.study_plan import JOINED, RECEIVED, RECORD, ReadingPlan, StudyRecord
 from medvqa.records import run_folder
@@ -68,17 +68,26 @@ def _selected(plan: ReadingPlan, loaded: Loaded) -> list[Item]:
 
 
 def _to_decide(plan: ReadingPlan, items: list[Item], folder: Path) -> tuple[list[Item], reader_pages.Opinions]:
-    """Return the questions without agreement, and what was said of them; without opinions, all (UsageError)."""
+    """Return the questions without agreement, with whole pairs, and what was said of them (UsageError).
+
+    Without opinions, all questions.
+    """
     if not plan.opinions:
         return items, {}
     by_item: defaultdict[tuple[str, str], list[Opinion]] = defaultdict(list)
     for line in foreign.read_any(folder / plan.opinions)[1]:
         if isinstance(line, Opinion):
             by_item[line.benchmark, line.item].append(line)
-    left = [item for item in items if revision.undecided([item], by_item[item.benchmark, item.id], plan.keep_from)]
+    # A correction of one half of a pair may need the same in the other.
+    left = {
+        assigning.unit_of(item)
+        for item in items
+        if revision.undecided([item], by_item[item.benchmark, item.id], plan.keep_from)
+    }
     if not left:
         raise UsageError(f"the reviewers agree on every question: type medvqa read revise {plan.opinions}")
-    return left, {key: revision.said(own) for key, own in by_item.items()}
+    shown = [item for item in items if assigning.unit_of(item) in left]
+    return shown, {key: revision.said(own) for key, own in by_item.items()}
 
 
 def _check_room(folder: Path, before: StudyRecord | None, record: StudyRecord) -> None:
@@ -185,10 +194,10 @@ def _coverage(about: ReaderStudy, counts: Mapping[str, int]) -> list[str]:
     """Return a line for each reader with the number of questions read, of those assigned, and of those missing."""
     lines = []
     for reader in about.readers:
-        assigned, read = about.assigned.get(reader), counts.get(reader, 0)
-        missing = f", {assigned - read:,} missing" if assigned is not None and read < assigned else ""
-        number = counted(read, "questions") if assigned is None else f"{read:,} of {counted(assigned, 'questions')}"
-        lines.append(f"  {reader}: {number}{missing}")
+        read = counts.get(reader, 0)
+        assigned = about.assigned.get(reader, read)
+        missing = f", {assigned - read:,} missing" if read < assigned else ""
+        lines.append(f"  {reader}: {read:,} of {counted(assigned, 'questions')}{missing}")
     return lines
 
 

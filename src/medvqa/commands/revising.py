@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations
 from pathlib import Path
 
 import msgspec
@@ -36,11 +35,16 @@ def revise(
 ) -> str:
     """Write the new version of a benchmark into a folder; return its numbers and the commands to type next.
 
-    `data` is the data folder. UsageError if questions lack a final decision, and for opinions about other questions;
-    DataError for a correction that does not fit; both name the questions.
+    `data` is the data folder. Opinions about other benchmarks do not count. UsageError if questions lack a final
+    decision, and for opinions about other questions; DataError for a correction that does not fit; both name the
+    questions.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} exists: name another folder with -o")
+    others = {opinion.benchmark for opinion in opinions} - {"", benchmark.name}
+    opinions = [opinion for opinion in opinions if opinion.benchmark not in others]
+    if not opinions:
+        raise UsageError(f"the opinions are about {printing.some(sorted(others), MOST_SHOWN)}, not {benchmark.name}")
     items = _reviewed(study, opinions, benchmark, data)
     if waiting := revision.undecided(items, opinions, keep_from):
         need = "1 question needs" if len(waiting) == 1 else f"{len(waiting):,} questions need"
@@ -73,7 +77,7 @@ def revise(
         "Plan of the review": study.plan or "none recorded",
         "Reviewed": "; ".join(filter(None, [f"{reviewed:,} of {len(items):,} questions, by {by}", once])),
         "Final decisions": _people(opinions, final=True),
-        "Agreement": "; ".join(_agreement(items, opinions)) or "no question has two opinions",
+        "Agreement": _agreement(items, opinions),
         "Rules": revision.RULE + (f" One that is rated below {keep_from} of 10 goes." if keep_from is not None else ""),
     }
     sheet = "".join(f"- {key}: {printing.markdown(value)}\n" for key, value in about.items())
@@ -102,10 +106,6 @@ def _reviewed(
 ) -> tuple[Item, ...]:
     """Return the questions of a benchmark; UsageError unless the opinions are about these."""
     name = benchmark.name
-    if other := sorted({opinion.benchmark for opinion in opinions} - {"", name}):
-        raise UsageError(
-            f"some opinions are about {printing.some(other, MOST_SHOWN)}, not {name}: revise one at a time"
-        )
     benchmarks.choose([name], {name: benchmark}, data)
     items = benchmarks.load(benchmark, benchmarks.folder_of(benchmark, data) or data or Path())
     if unknown := sorted({opinion.item for opinion in opinions} - {item.id for item in items}):
@@ -123,32 +123,19 @@ def _people(opinions: Sequence[Opinion], *, final: bool) -> str:
     return ", ".join(f"{code} ({count:,})" for code, count in sorted(counts.items())) or "none"
 
 
-def _agreement(items: Sequence[Item], opinions: Sequence[Opinion]) -> list[str]:
-    """Return the agreement of every two reviewers, before any final decision; UsageError without scikit-learn."""
+def _agreement(items: Sequence[Item], opinions: Sequence[Opinion]) -> str:
+    """Return the agreement of the decisions of reviewers, before any final decision."""
     import numpy as np
 
-    groups = {item.id: item.cluster_id or f"item {item.id}" for item in items}
-    by_reader: dict[str, dict[str, Opinion]] = {}
-    for opinion in (each for each in opinions if not each.final):
-        by_reader.setdefault(opinion.reader, {})[opinion.item] = opinion
-    lines = []
-    for one, other in combinations(sorted(by_reader), 2):
-        both = [(by_reader[one][id], by_reader[other][id]) for id in by_reader[one] if id in by_reader[other]]
-        if not both:
-            continue
-        codes = np.array([[DECISIONS.index(opinion.decision) for opinion in pair] for pair in both])
-        _, group = np.unique([groups[opinion.item] for opinion, _ in both], return_inverse=True)
-        exact, kappa, _ = coefficients.nominal(codes[:, 0], codes[:, 1], group, len(DECISIONS))
-        said = f"the same decision in {_shown(exact.figure(percent=True))}, Cohen's kappa {_shown(kappa.figure())}"
-        rated = np.array([(a.rating, b.rating) for a, b in both if a.rating and b.rating])
-        if len(rated):
-            weighted = coefficients.cohen(rated[:, 0] - 1, rated[:, 1] - 1, 10, weights="quadratic")
-            apart = figures.Figure(float(np.abs(rated[:, 0] - rated[:, 1]).mean()), percent=False).text
-            shown = figures.Figure(weighted, percent=False, digits=3).text
-            said += f"; ratings differ by {apart} on average, quadratic kappa {shown}"
-        lines.append(f"{one} and {other} on {figures.counted(len(both), 'questions')}: {said}")
-    return lines
-
-
-def _shown(figure: figures.Figure) -> str:
-    return f"{figure.stated} ({figure.interval})" if figure.low is not None else figure.stated
+    reviews = [opinion for opinion in opinions if not opinion.final]
+    codes = sorted({opinion.reader for opinion in reviews})
+    decisions = np.full((len(items), len(codes)), -1)
+    place = {item.id: row for row, item in enumerate(items)}
+    for opinion in reviews:
+        decisions[place[opinion.item], codes.index(opinion.reader)] = DECISIONS.index(opinion.decision)
+    both = (decisions >= 0).sum(axis=1) > 1
+    _, group = np.unique([item.cluster_id or f"item {item.id}" for item in items], return_inverse=True)
+    if not both.any():
+        return "no question has two opinions"
+    said = coefficients.nominal_said(decisions[both], group[both])
+    return f"{said}, for the decisions on {figures.counted(int(both.sum()), 'questions')}"

@@ -19,6 +19,7 @@ from medvqa.decode import did_you_mean
 from medvqa.importing.sheet import Sheet
 from medvqa.items import KINDS, UsageError
 from medvqa.printing import folded
+from medvqa.tables import TableRow
 from medvqa.tables.image_files import IMAGE_FILE
 from medvqa.tags import lexicon
 
@@ -293,6 +294,20 @@ def known_names(role: str) -> frozenset[str]:
 def usual_names(role: str) -> frozenset[str]:
     """Return all names of columns that mean a role in people's tables."""
     return known_names(role).union(NAMES.get(role, ()))
+
+
+def known_column(row: TableRow, role: str, known: Collection[str], *, several: bool = False) -> str:
+    """Return the column of a role in a row with lower-case names: its own name, else one of `known` (see `plain`).
+
+    "" without one; UsageError if several could be meant, unless `several`: then the first.
+    """
+    if role in row.values:
+        return role
+    found = [name for name in row.values if plain(name) in known]
+    if len(found) > 1 and not several:
+        listed = ", ".join(f"'{name}'" for name in found)
+        raise UsageError(f"{row.file}: {len(found)} columns could be the {role} ({listed}). Type --set {role}=COLUMN")
+    return found[0] if found else ""
 
 
 def _letters(names: Sequence[str], free: Collection[int], chosen: Mapping[str, int]) -> dict[str, int]:

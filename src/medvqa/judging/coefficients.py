@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from medvqa import statistics
 from medvqa.figures import Figure
@@ -185,7 +185,7 @@ def _figures(codes: NDArray[np.intp], group: NDArray[np.intp]) -> dict[str, Coef
     two = codes.shape[1] == 2
     pooled = counts + np.swapaxes(counts, 1, 2) if two else counts
     scores = float(pooled.sum())
-    kappa = cohen(codes[:, 0], codes[:, 1], len(SCALE), weights="quadratic") if two else None
+    kappa = cohen(codes[:, 0], codes[:, 1], len(SCALE)) if two else None
     return {
         "exact": _mean(counts, np.eye(len(SCALE)), group, binary=two),
         "difference": _mean(counts, distance, group, binary=False),
@@ -212,7 +212,7 @@ def nominal(
     if not len(one):
         return Coefficient(None), Coefficient(None), table
     exact = _mean(counts, np.eye(size), group, binary=True)
-    return exact, _beyond_chance(cohen(one, other, size), counts, counts, 1 - np.eye(size), group), table
+    return exact, nominal_agreement(np.column_stack((one, other)), group), table
 
 
 def nominal_agreement(codes: NDArray[np.intp], group: NDArray[np.intp]) -> Coefficient:
@@ -234,17 +234,22 @@ def nominal_agreement(codes: NDArray[np.intp], group: NDArray[np.intp]) -> Coeff
     return _beyond_chance(value, counts, counts, worth, group, larger)
 
 
-def cohen(
-    one: NDArray[np.intp], other: NDArray[np.intp], size: int, weights: Literal["quadratic"] | None = None
-) -> float | None:
-    """Return Cohen's kappa of two raters' codes from 0 to size - 1; None if all are equal (UsageError: see INSTALL)."""
+def nominal_said(codes: NDArray[np.intp], group: NDArray[np.intp]) -> str:
+    """Return `nominal_agreement` in words, with its name and its interval."""
+    found = nominal_agreement(codes, group).figure()
+    name = "Cohen's kappa" if codes.shape[1] == 2 else "Krippendorff's alpha"
+    return f"{name} {found.text}{f', 95 % interval {found.interval}' if found.low is not None else ''}"
+
+
+def cohen(one: NDArray[np.intp], other: NDArray[np.intp], size: int) -> float | None:
+    """Return quadratic kappa of two raters' codes, 0 to size - 1; None if all are equal (UsageError: see INSTALL)."""
     try:
         from sklearn.metrics import cohen_kappa_score
     except ImportError:
         raise UsageError(f"kappa needs scikit-learn: {INSTALL}") from None
     if len({*one.tolist(), *other.tolist()}) < 2:
         return None
-    return float(cohen_kappa_score(one, other, labels=list(range(size)), weights=weights))
+    return float(cohen_kappa_score(one, other, labels=list(range(size)), weights="quadratic"))
 
 
 def alpha(codes: NDArray[np.intp]) -> float | None:

@@ -17,6 +17,7 @@ import os
 import stat
 import zlib
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from medvqa.medical.errors import MedicalError as MedicalError
@@ -77,23 +78,27 @@ def stamp(path: str) -> tuple[int, int]:
     return sum(size for _, size, _ in files), int.from_bytes(seen[:8])
 
 
-def picture(
-    file: BinaryIO,
-    path: str,
-    kind: Medical,
-    view: ImageView,
-    *,
-    window: tuple[float, float] | None,
-    burned_in: bool,
-    max_pixels: int,
-) -> PIL.Image.Image:
-    """Return the picture of a medical file: 8 bits, grey or RGB.
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A picture that is asked for.
 
-    `file` is the open file, `path` its place ("" for bytes of another file). `window`: the values shown as black and as
-    white. `burned_in` allows files that declare burnt-in annotation. Raises MedicalError for everything that is wrong.
+    `path`: the file as by `os.fsencode`, b"" for bytes of another file. `window`: the values shown as black and as
+    white. `burned_in` allows files that declare burnt-in annotation.
     """
+
+    path: bytes
+    kind: Medical
+    view: ImageView
+    window: tuple[float, float] | None
+    burned_in: bool
+    max_pixels: int
+
+
+def picture(file: BinaryIO, drawing: Drawing) -> PIL.Image.Image:
+    """Return the picture of an open medical file: 8 bits, grey or RGB (MedicalError for everything that is wrong)."""
     from medvqa.medical import dicom, slides, volumes
 
+    kind, view, window, max_pixels = drawing.kind, drawing.view, drawing.window, drawing.max_pixels
     view.check(kind)
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
@@ -103,9 +108,9 @@ def picture(
         raise MedicalError("a window is for grey images of more than 8 bits, and this is a slide")
     with reading(kind):
         if kind == "dicom":
-            return dicom.picture(file, view, window, burned_in=burned_in, max_pixels=max_pixels)
+            return dicom.picture(file, view, window, burned_in=drawing.burned_in, max_pixels=max_pixels)
         if kind == "slide":
-            return slides.picture(path, view, max_pixels=max_pixels)
+            return slides.picture(os.fsdecode(drawing.path), view, max_pixels=max_pixels)
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
         if not packed:

@@ -18,10 +18,10 @@ import msgspec
 
 from medvqa import child_process, medical
 from medvqa.child_process import Child, ChildEnded
-from medvqa.medical import series, windows
+from medvqa.medical import Drawing, series, windows
 from medvqa.medical.errors import MedicalError
 from medvqa.medical.series import FrameHeader, SeriesSlice
-from medvqa.medical.views import ImageView, parse
+from medvqa.medical.views import ImageView
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -37,18 +37,13 @@ _Side = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """A picture that is asked for, as by `medical.picture`; the bytes of the file follow if it has no path.
+    """A picture that is asked for; the bytes of its file follow if it has no path.
 
-    `index`: the pictures of a series are asked for, as by `series.index`; all but the path is then empty.
+    `index`: the folder or file of a series whose pictures are asked for, as by `series.index`.
     """
 
-    path: bytes
-    kind: medical.Medical = "dicom"
-    view: str = ""
-    window: tuple[float, float] | None = None
-    burned_in: bool = False
-    max_pixels: int = 0
-    index: bool = False
+    drawing: Drawing | None = None
+    index: bytes = b""
 
 
 class _Reply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,26 +60,14 @@ class _Reply(msgspec.Struct, frozen=True, omit_defaults=True):
 _child = Child(__name__, isolated=True)
 
 
-def picture(
-    file: BinaryIO,
-    path: str,
-    kind: medical.Medical,
-    view: ImageView,
-    *,
-    window: tuple[float, float] | None,
-    burned_in: bool,
-    max_pixels: int,
-) -> PIL.Image.Image:
+def picture(file: BinaryIO, drawing: Drawing) -> PIL.Image.Image:
     """Return the picture of a medical file, as `medical.picture` (MedicalError)."""
     import PIL.Image
 
-    data = b"" if path else file.read()
-    # The working folder of the process is that of its start.
-    place = os.fsencode(os.path.abspath(path)) if path else b""
-    request = _Request(place, kind, view.text, window, burned_in, max_pixels)
-    reply, content = _asked(request, data, most=max(_BYTES.values()) * max_pixels)
+    data = b"" if drawing.path else file.read()
+    reply, content = _asked(_Request(drawing), data, most=max(_BYTES.values()) * drawing.max_pixels)
     pixels = reply.width * reply.height
-    if pixels > max_pixels or len(content) != pixels * _BYTES[reply.mode]:
+    if pixels > drawing.max_pixels or len(content) != pixels * _BYTES[reply.mode]:
         _child.stop()
         raise MedicalError(CRASHED)
     picture = PIL.Image.frombytes(reply.mode, (reply.width, reply.height), content)
@@ -115,25 +98,23 @@ def slices(path: str, view: ImageView) -> list[SeriesSlice]:
 @lru_cache(maxsize=64)
 def _indexed(path: str, stamp: tuple[int, int]) -> tuple[FrameHeader, ...]:
     """The pictures of a series, for each state of its files."""
-    return _asked(_Request(os.fsencode(os.path.abspath(path)), index=True), b"", most=0)[0].pictures
+    return _asked(_Request(index=os.fsencode(os.path.abspath(path))), b"", most=0)[0].pictures
 
 
-def of_slices(
-    named: Sequence[SeriesSlice],
-    view: ImageView,
-    *,
-    window: tuple[float, float] | None,
-    burned_in: bool,
-    max_pixels: int,
-) -> PIL.Image.Image:
+def of_slices(named: Sequence[SeriesSlice], drawing: Drawing) -> PIL.Image.Image:
     """Return the picture of a slice, or of several side by side, each with the same window (MedicalError, OSError)."""
+    view = drawing.view
     columns, rows = view.montage or (1, 1)
     drawn = []
     for one in named:
-        alone = replace(view, frame=one.frame or None, places=view.places[:1], montage=None)
+        alone = replace(
+            drawing,
+            path=os.fsencode(os.path.abspath(one.path)),
+            view=replace(view, frame=one.frame or None, places=view.places[:1], montage=None),
+            max_pixels=drawing.max_pixels // (columns * rows),
+        )
         with open(one.path, "rb") as file:
-            limit = max_pixels // (columns * rows)
-            of = picture(file, one.path, "dicom", alone, window=window, burned_in=burned_in, max_pixels=limit)
+            of = picture(file, alone)
         drawn.append((of, str(of.info.pop(windows.SHOWN, ""))))
     shown = {words for _, words in drawn}
     if len(shown) > 1:
@@ -163,20 +144,12 @@ def serve() -> None:
 
 
 def _answer(request: _Request, data: bytes) -> tuple[_Reply, bytes]:
-    path = os.fsdecode(request.path)
+    drawing = request.drawing
     try:
-        if request.index:
-            return _Reply(pictures=tuple(series.index(path))), b""
-        with open(path, "rb") if path else io.BytesIO(data) as file:
-            drawn = medical.picture(
-                file,
-                path,
-                request.kind,
-                parse(request.view),
-                window=request.window,
-                burned_in=request.burned_in,
-                max_pixels=request.max_pixels,
-            )
+        if drawing is None:
+            return _Reply(pictures=tuple(series.index(os.fsdecode(request.index)))), b""
+        with open(drawing.path, "rb") if drawing.path else io.BytesIO(data) as file:
+            drawn = medical.picture(file, drawing)
     except MedicalError as error:
         return _Reply(str(error)), b""
     except OSError as error:

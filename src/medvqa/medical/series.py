@@ -87,10 +87,15 @@ def index(path: str) -> list[FrameHeader]:
     Other files, and DICOM files without a picture, are left out; folders in the folder are not entered.
     """
     found: list[FrameHeader] = []
-    for name in _names(path) if os.path.isdir(path) else [""]:
-        with reading("dicom"), open(os.path.join(path, name) if name else path, "rb") as file:
-            if not name or file.read(132)[128:] == b"DICM":
-                found += _pictures(file, name)
+    names = _names(path) if os.path.isdir(path) else [""]
+    for number, name in enumerate(names, 1):
+        try:
+            with reading("dicom"), open(os.path.join(path, name) if name else path, "rb") as file:
+                if not name or file.read(132)[128:] == b"DICM":
+                    found += _pictures(file, name)
+        except MedicalError as error:
+            # The name of a file may be that of a patient.
+            raise MedicalError(f"file {number:,} of {len(names):,} by name: {error}" if name else str(error)) from None
         if len(found) > MAX_FILES:
             raise MedicalError(f"more than {MAX_FILES:,} pictures")
     return found
@@ -173,7 +178,7 @@ def slices(pictures: Sequence[FrameHeader], path: str, view: ImageView) -> list[
     series = len({picture.series for picture in pictures})
     if series > 1:
         raise MedicalError(f"{series} series in one folder; give each a folder of its own")
-    if len({(picture.picture, picture.frame) for picture in pictures}) < len(pictures):
+    if len({(picture.picture or picture.file, picture.frame) for picture in pictures}) < len(pictures):
         raise MedicalError("two files are the same picture (SOPInstanceUID); keep one of them")
     try:
         stack = _stack(pictures)

@@ -21,7 +21,10 @@ def assign(items: Sequence[Item], readers: Sequence[str], overlap: int, seed: in
     loads = dict.fromkeys(readers, 0)
     together, shared = Counter[frozenset[str]](), Counter[tuple[str, int]]()
     assigned: dict[str, list[int]] = {reader: [] for reader in readers}
-    units = [(unit, _rank(seed, items[unit[0]].benchmark, items[unit[0]].id)) for unit in _units(items)]
+    by_unit: defaultdict[tuple[str, str | None, str], list[int]] = defaultdict(list)
+    for place, item in enumerate(items):
+        by_unit[unit_of(item)].append(place)
+    units = [(unit, _rank(seed, items[unit[0]].benchmark, items[unit[0]].id)) for unit in by_unit.values()]
     for unit, rank in sorted(units, key=lambda each: (-len(each[0]), items[each[0][0]].benchmark, each[1])):
         drawn: list[str] = []
         while len(drawn) < overlap:
@@ -38,33 +41,31 @@ def assign(items: Sequence[Item], readers: Sequence[str], overlap: int, seed: in
 
 
 def ordered(
-    items: Sequence[Item], places: Sequence[int], sitting: int, seed: int, reader: str
+    items: Sequence[Item], places: Sequence[int], sitting: int, seed: int, reader: str, *, apart: bool = True
 ) -> list[tuple[int, int]]:
     """Return a reader's places in random order, each with its sitting from 1.
 
-    Sittings have at most `sitting` items, and differ by at most one. Items of a pair, or with the same image, never
-    follow each other, and are in different sittings if there are enough. UsageError if that cannot be.
+    Sittings have at most `sitting` items, and differ by at most one. Of n items of a pair, or with the same image, one
+    is in each n-th of the order, and no two follow each other. If some would have to, UsageError if `apart`.
     """
     kin = kin_of(items)
-    ranked = sorted(places, key=lambda place: _rank(seed, reader, items[place].benchmark, items[place].id))
+    groups: defaultdict[int, list[int]] = defaultdict(list)
+    for place in sorted(places, key=lambda place: _rank(seed, reader, items[place].benchmark, items[place].id)):
+        groups[kin[place]].append(place)
+    turns = {
+        place: (number + int(_rank(reader, seed, items[place].benchmark, items[place].id), 16) / 16**32) / len(own)
+        for own in groups.values()
+        for number, place in enumerate(own)
+    }
+    ranked = sorted(places, key=turns.__getitem__)
+    order = _arranged(ranked, kin)
+    if order is None and apart:
+        raise UsageError(
+            f"{max(map(len, groups.values()))} of the {len(ranked)} questions of reader {reader} share an image or a "
+            "pair: some would follow each other; ask more questions (limit, select), or fewer of an image"
+        )
     number = -(-len(ranked) // sitting)
-    sizes = [len(ranked) // number + (n < len(ranked) % number) for n in range(number)]
-    order: list[int] = []
-    for part in _spread(ranked, sizes, kin):
-        if (arranged := _arranged(part, kin, kin[order[-1]] if order else None)) is None:
-            break
-        order += arranged
-    if len(order) < len(ranked):
-        whole = _arranged(ranked, kin, None)
-        if whole is None:
-            most = max(Counter(kin[place] for place in ranked).values())
-            raise UsageError(
-                f"{most} of the {len(ranked)} questions of reader {reader} share an image or a pair: some would follow "
-                "each other; ask more questions (limit, select), or fewer of an image"
-            )
-        order = whole
-    in_sitting = [sitting for sitting, size in enumerate(sizes, 1) for _ in range(size)]
-    return list(zip(order, in_sitting, strict=True))
+    return [(place, turn * number // len(ranked) + 1) for turn, place in enumerate(order or ranked)]
 
 
 def kin_of(items: Sequence[Item]) -> list[int]:
@@ -80,35 +81,18 @@ def kin_of(items: Sequence[Item]) -> list[int]:
     return [found[place] for place in range(len(items))]
 
 
-def _units(items: Sequence[Item]) -> list[list[int]]:
-    """Return the places of items that one reader reads together: pairs, and single items."""
-    units: defaultdict[tuple[str, str | None, str], list[int]] = defaultdict(list)
-    for place, item in enumerate(items):
-        units[item.benchmark, item.pair_id, item.id if item.pair_id is None else ""].append(place)
-    return list(units.values())
+def unit_of(item: Item) -> tuple[str, str | None, str]:
+    """Return a key that only the items of a pair share, which one reader reads together."""
+    return item.benchmark, item.pair_id, item.id if item.pair_id is None else ""
 
 
-def _spread(ranked: Sequence[int], sizes: Sequence[int], kin: Sequence[int]) -> list[list[int]]:
-    """Divide items into sittings: each goes to one that has the fewest of its group, and then the most places left."""
-    size_of = Counter(kin[place] for place in ranked)
-    position = {place: n for n, place in enumerate(ranked)}
-    sittings: list[list[int]] = [[] for _ in sizes]
-    inside = Counter[tuple[int, int]]()
-    for place in sorted(ranked, key=lambda place: (-size_of[kin[place]], kin[place])):
-        free = [n for n, size in enumerate(sizes) if len(sittings[n]) < size]
-        turn = position[place]
-        chosen = min(free, key=lambda n: (inside[n, kin[place]], len(sittings[n]) - sizes[n], (turn + n) % len(sizes)))
-        sittings[chosen].append(place)
-        inside[chosen, kin[place]] += 1
-    return [sorted(part, key=position.__getitem__) for part in sittings]
+def _arranged(ranked: Sequence[int], kin: Sequence[int]) -> list[int] | None:
+    """Return the items in about this order, so that no two of a group follow each other; None if no order does.
 
-
-def _arranged(ranked: Sequence[int], kin: Sequence[int], last: int | None) -> list[int] | None:
-    """Return the items in about this order, so that no two of a group follow each other, nor the first one `last`.
-
-    None if no order does. A group that has more than half of the items left must come next.
+    A group that has more than half of the items left must come next.
     """
     left, rest, order = Counter(kin[place] for place in ranked), list(ranked), list[int]()
+    last = None
     while rest:
         forced = next((group for group, number in left.most_common(1) if 2 * number > len(rest)), None)
         fits = (n for n, place in enumerate(rest) if kin[place] != last and forced in (None, kin[place]))

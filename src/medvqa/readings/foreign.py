@@ -22,11 +22,11 @@ from pathlib import Path
 import msgspec
 
 from medvqa import decode, tables
-from medvqa.importing.roles import plain, usual_names
+from medvqa.importing.roles import known_column, usual_names
 from medvqa.items import DataError, DataWarning, UsageError
 from medvqa.readings import reading_file
 from medvqa.readings.reading_file import Lines, ReaderAnswer, ReaderStudy, ReadingColumns
-from medvqa.tables import TableRow, json_text, limits, people
+from medvqa.tables import TableRow, json_text, limits
 
 HINT = (
     "; a table of readings has the columns id, reader, and response or score; type others: --set id=COLUMN "
@@ -79,18 +79,11 @@ def read_any(path: Path, columns: ReadingColumns | None = None) -> tuple[ReaderS
         raise DataError(f"{path}: no readings{HINT}")
     if len(readers) > reading_file.MAX_READERS:
         raise limits.above(str(path), reading_file.MAX_READERS, "readers")
-    if number := sum("@" in code or people.addressed(code) or _is_name(code) for code in readers):
+    if number := sum(map(reading_file.is_personal, readers)):
         what = "the code of 1 reader looks" if number == 1 else f"the codes of {number} readers look"
         message = f"{path}: {what} like a name or an address; reports show codes: write R1, R2 and so on instead"
         warnings.warn(message, DataWarning, stacklevel=2)
     return study if study.readers else msgspec.structs.replace(study, readers=tuple(readers)), lines
-
-
-def _is_name(code: str) -> bool:
-    """Whether a code has two capitalised words, and no digit."""
-    words = code.replace("/", " ").replace(",", " ").split()
-    named = [word for word in words if len(word) >= people.LEAST and word[0].isupper() and word[1:].islower()]
-    return "^" in code or (len(named) > 1 and not any(sign.isdigit() for sign in code))
 
 
 def _rows(path: Path, columns: ReadingColumns) -> Iterator[tuple[str, ReaderAnswer]]:
@@ -109,17 +102,12 @@ def _roles(row: TableRow, columns: ReadingColumns) -> Mapping[str, str]:
     roles: dict[str, str] = {}
     for role, known in NAMES.items():
         typed: str | None = getattr(columns, role)
-        named = [name for name in row.values if plain(name) in known]
-        found = [role] if role in row.values else named
-        if typed is not None:
-            found = [name] if (name := typed.strip().lower()) else []
-        if found and found[0] not in row.values:
-            there = decode.did_you_mean(found[0], row.values)
+        column = known_column(row, role, known) if typed is None else typed.strip().lower()
+        if column and column not in row.values:
+            there = decode.did_you_mean(column, row.values)
             raise UsageError(f"--set {role}={typed}: {row.file} has no such column{there}")
-        if len(found) > 1:
-            listed = f"{len(found)} columns could be the {role} ({', '.join(map(repr, found))})"
-            raise UsageError(f"{row.file}: {listed}. Type --set {role}=COLUMN")
-        roles |= {role: found[0]} if found else {}
+        if column:
+            roles[role] = column
     for needed in (("id",), ("reader",), ("response", "score", "cannot_tell")):
         if not roles.keys() & {*needed}:
             raise DataError(f"{row.file}: missing column {needed[0]}; found: {', '.join(row.values)[:500]}{HINT}")

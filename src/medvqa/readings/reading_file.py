@@ -6,6 +6,7 @@ A reader's page exports it, `medvqa read import` joins the files of several read
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -14,7 +15,7 @@ import msgspec
 
 from medvqa import decode
 from medvqa.items import DataError, of_data
-from medvqa.tables import json_text, limits
+from medvqa.tables import json_text, limits, people
 
 VERSION = 1
 """Value of `readings` in the first line."""
@@ -119,6 +120,17 @@ Line = ReaderAnswer | Opinion
 Lines = list[Line]
 
 
+_USUAL = re.compile(
+    r"(?i)(?:reader|reviewer|rater|annotator|senior|junior|primary|resident|attending|fellow|expert|final|student)"
+    r"|(?:doctor|radiologist|physician|others?)"
+)
+
+
+def is_personal(code: str) -> bool:
+    """Return whether the code of a reader looks like the name or the address of a person, or like a date."""
+    return "@" in code or bool(people.suspected(_USUAL.sub("", code).replace(".", " ")))
+
+
 def parse(content: bytes, name: str) -> tuple[ReaderStudy, Lines]:
     """Return the study and the lines of a file; DataError, which names the line, for anything else.
 
@@ -128,9 +140,8 @@ def parse(content: bytes, name: str) -> tuple[ReaderStudy, Lines]:
         raise limits.larger(name, MAX_BYTES)
     study: ReaderStudy | None = None
     placed: list[tuple[str, Line]] = []
-    for number, line in json_text.lines(io.BytesIO(content), name, limits.MAX_TEXT):
+    for number, value in json_text.values(io.BytesIO(content), name):
         where = f"{name} line {number}"
-        value = decode.parsed(line, where, "JSON", DataError)
         if not isinstance(value, dict):
             raise DataError(f"{where}: no object of JSON")
         if study is None:

@@ -14,14 +14,12 @@ import msgspec
 from medvqa import decode, printing
 from medvqa.items import DataError, Item, UsageError, of_data
 from medvqa.readings import assigning
-from medvqa.readings.reading_file import MAX_READERS, Arm, Opinion, ReaderAnswer, ReaderStudy, Task
-from medvqa.tables import people
+from medvqa.readings.reading_file import MAX_READERS, Arm, Opinion, ReaderAnswer, ReaderStudy, Task, is_personal
 
 RECORD, JOINED, RECEIVED = "study.json", "readings.jsonl", "received"
 """Files and a folder of a study folder."""
 _CODE = re.compile(r"(?=.{1,40}$)[A-Za-z][A-Za-z0-9_-]*(?:/[A-Za-z0-9][A-Za-z0-9_-]*)?")
 """R1, or with a group senior/R1."""
-_USUAL = re.compile(r"(?i)(?:reader|reviewer|senior|junior|primary|resident|fellow|expert|final|radiologist|physician)")
 
 
 class ReadingPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -76,8 +74,17 @@ class StudyRecord(msgspec.Struct, frozen=True):
 def read_plan(path: Path) -> ReadingPlan:
     """Return the plan in a file (UsageError)."""
     plan = decode.decode(path, ReadingPlan)
-    if problem := next(filter(None, map(_problem, plan.readers)), ""):
-        raise UsageError(f"{path}: readers: {problem}; write codes such as R1, R2")
+    # No message shows a code: it may be a person's name.
+    if any(is_personal(code) or is_personal(code.title()) for code in plan.readers):
+        raise UsageError(
+            f"{path}: readers: a code looks like the name or the address of a person, or a date; write codes such as "
+            "R1, R2"
+        )
+    if not all(map(_CODE.fullmatch, plan.readers)):
+        raise UsageError(
+            f"{path}: readers: a code has other characters than letters, digits, - and _, and a / after a group (40, "
+            "the first a letter); write codes such as R1, R2"
+        )
     names = [file_name(code, "").casefold() for code in plan.readers]
     if twice := [code for code, name in zip(plan.readers, names, strict=True) if names.count(name) > 1]:
         raise UsageError(f"{path}: readers: {' and '.join(twice[:2])} give one name of files: write codes that differ")
@@ -86,20 +93,6 @@ def read_plan(path: Path) -> ReadingPlan:
     if plan.opinions and plan.task != "review":
         raise UsageError(f'{path}: opinions belong to a final decision: write task = "review", or leave them out')
     return plan
-
-
-def _problem(code: str) -> str:
-    """Return what is wrong with the code of a reader, "" for nothing; not the text, which may be a person's name."""
-    if "@" in code:
-        return "a code looks like an e-mail address"
-    if _CODE.fullmatch(code) is None:
-        return (
-            "a code has other characters than letters, digits, - and _, and a / after a group (40, the first a letter)"
-        )
-    rest = _USUAL.sub("", code)
-    if people.suspected(rest) or people.suspected(rest.title()):
-        return "a code looks like the name of a person, or a date"
-    return ""
 
 
 def record_of(
@@ -116,7 +109,9 @@ def record_of(
     codes = [f"q-{_digest((secret, item.benchmark, item.id))[:16]}" for item in items]
     orders = {}
     for reader, places in assigned.items():
-        order = assigning.ordered(items, places, plan.sitting, plan.seed, reader)
+        # Experts see the key: a question tells them nothing about its pair.
+        apart = plan.task == "answer"
+        order = assigning.ordered(items, places, plan.sitting, plan.seed, reader, apart=apart)
         orders[reader] = [(codes[place], sitting) for place, sitting in order]
     questions = {code: (item.benchmark, item.id) for code, item in zip(codes, items, strict=True)}
     study = ReaderStudy(

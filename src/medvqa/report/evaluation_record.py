@@ -268,7 +268,8 @@ def _limits(report: Report) -> Iterator[str]:
         "The model has no fingerprint: its weights are not identified.": asked and run.model.fingerprint is None,
         "No digests of the model's files are recorded.": asked and not run.model.unknown.get("digests"),
         "People or a recording answered: how the questions were asked is not in this folder.": not sent,
-        "No margin and no floor was stored before the first answer.": run.gate is None,
+        "No gate was stored before the first answer, so the run has no margin and no floor of its own.": run.gate
+        is None,
     }
     yield from (line for line, holds in facts.items() if holds)
 

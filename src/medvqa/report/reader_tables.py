@@ -128,7 +128,5 @@ def _agreement(part: Part) -> str:
             rows.append(row)
     if not rows:
         return ""
-    found = coefficients.nominal_agreement(np.array(rows), groups(firsts)).figure()
-    name = "Cohen's kappa" if len(samples) == 2 else "Krippendorff's alpha"
-    interval = f", 95 % interval {found.interval}" if found.low is not None else ""
-    return f"Agreement on the options of {len(rows):,} questions of {part.name}: {name} {found.text}{interval}."
+    said = coefficients.nominal_said(np.array(rows), groups(firsts))
+    return f"Agreement on the options of {counted(len(rows), 'questions')} of {part.name}: {said}."

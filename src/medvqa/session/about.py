@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from msgspec import structs
+from msgspec import convert, structs
 
 from medvqa import answers, metrics, scoring
 from medvqa.configs import ModelConfig
@@ -61,7 +61,7 @@ def about(plan: Plan) -> RunRecord:
         ablation=plan.ablation,
         benchmarks={name: _of_benchmark(plan, benchmark) for name, benchmark in plan.benchmarks.items()},
         versions=dict(run_folder.versions()),
-        readers=None if people is None else part_of(RecordedReaders, {"codes": people.codes, **people.study}),
+        readers=None if people is None else convert(people, RecordedReaders, from_attributes=True),
     )
     # A config may hold a key that the environment has too.
     return part_of(RunRecord, answers.redacted_value(record.as_json(), plan.secrets))

@@ -57,6 +57,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+async def _icon(request: Request) -> Response:
+    return Response(status_code=204)  # Browsers ask for it unasked, and log a 404.
+
+
+ICON = Route("/favicon.ico", _icon)
+
+
 class Busy(MedVQAError):
     """Too many requests wait."""
 
@@ -97,7 +104,7 @@ def application(site: Site) -> Starlette:
     routes = [
         *(Route(path, handlers.page) for path in ("/", "/runs/{name:path}", "/compare", "/history")),
         *(Route(f"/{name}", handlers.asset) for name in frame.ASSETS),
-        Route("/favicon.ico", handlers.icon),
+        ICON,
         Route("/api/runs", handlers.runs),
         Route("/api/runs/{name:path}/progress", handlers.progress),
         Route("/api/runs/{name:path}/pace", handlers.pace),
@@ -129,9 +136,6 @@ class _Handlers:
     async def asset(self, request: Request) -> Response:
         name = request.url.path.removeprefix("/")
         return Response(frame.asset(name), media_type=frame.ASSETS[name])
-
-    async def icon(self, request: Request) -> Response:
-        return Response(status_code=204)  # Browsers ask for it unasked, and log a 404.
 
     async def runs(self, request: Request) -> Response:
         since = items.number(_single(request), "since", 0, 2**53)

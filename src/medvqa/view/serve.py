@@ -27,6 +27,7 @@ import uvicorn
 from medvqa import printing
 from medvqa.items import UsageError
 from medvqa.readings.study_plan import StudyRecord
+from medvqa.report.html import page
 from medvqa.session.registry import Registry
 from medvqa.view import studies
 from medvqa.view.app import Site, application
@@ -82,9 +83,8 @@ def serve_study(folder: Path, record: StudyRecord, *, port: int = 0) -> None:
     with _listening(port) as listener:
         token_of = {reader: secrets.token_urlsafe(32) for reader in record.orders}
         tokens, place = Tokens(token_of), listener.getsockname()[1]
-        server = _ViewServer(
-            lambda: Guard(studies.application(folder, record), place, tokens, studies.policy()), listener
-        )
+        policy = f"{page.policy(folder=True, saves=True)}; frame-ancestors 'none'".encode()
+        server = _ViewServer(lambda: Guard(studies.application(folder, record), place, tokens, policy), listener)
         addresses = (f"  {reader}: http://{HOST}:{place}/?token={token}" for reader, token in token_of.items())
         _serve(server, "\n".join([f"medvqa view: {printing.line(str(folder))} (Ctrl-C ends it)", *addresses]))
 

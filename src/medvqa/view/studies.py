@@ -17,7 +17,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from medvqa import files
@@ -25,19 +25,13 @@ from medvqa.items import DataError
 from medvqa.readings import reading_file
 from medvqa.readings.study_plan import RECEIVED, StudyRecord, file_name
 from medvqa.report.bundle.pictures import FOLDER
-from medvqa.report.html import page
-from medvqa.view.app import PROBLEMS, READING, Threads
+from medvqa.view.app import ICON, PROBLEMS, READING, Threads
 from medvqa.view.guard import HOLDER
 from medvqa.view.reviews import ReviewsChanged, alone, content_of, tag
 
 _CHARSET = b'<meta charset="utf-8">'
 _SERVED = b'<meta name="medvqa-view" content="1">'
 """Tells the page that a server keeps its readings."""
-
-
-def policy() -> bytes:
-    """Return the content security policy of a page, which no other page may show inside it."""
-    return f"{page.policy(folder=True, saves=True)}; frame-ancestors 'none'".encode()
 
 
 def application(folder: Path, record: StudyRecord) -> Starlette:
@@ -49,9 +43,6 @@ def application(folder: Path, record: StudyRecord) -> Starlette:
         file = await threads.run(lambda: files.reading(folder / name, follow=False))
         return StreamingResponse(_pieces(file), media_type="text/html")
 
-    async def icon(request: Request) -> Response:
-        return Response(status_code=204)  # Browsers ask for it unasked, and log a 404.
-
     async def reading(request: Request) -> Response:
         reader, content = request.scope[HOLDER], b""
         if request.method == "PUT":
@@ -62,12 +53,13 @@ def application(folder: Path, record: StudyRecord) -> Starlette:
             after = tag(content)
         return Response(content, headers={"ETag": f'"{after}"'}, media_type="application/jsonl")
 
-    routes = [
+    routes: list[BaseRoute] = [
         Route("/", own_page),
-        Route("/favicon.ico", icon),
+        ICON,
         Route("/api/reading", reading, methods=["GET", "PUT"]),
-        Mount(f"/{FOLDER}", StaticFiles(directory=folder / FOLDER, check_dir=False)),
     ]
+    if (folder / FOLDER).is_dir():
+        routes.append(Mount(f"/{FOLDER}", StaticFiles(directory=folder / FOLDER)))
     app = Starlette(routes=routes, exception_handlers=PROBLEMS)
     app.router.redirect_slashes = False
     return app

@@ -27,7 +27,7 @@ from medvqa.backends.replay.recording import (
     missing,
     score_of,
 )
-from medvqa.items import TECHNIQUES, Answer, DataError, UsageError
+from medvqa.items import TECHNIQUES, Answer, DataError
 from medvqa.tables import TableRow, limits
 
 PAIRS = (("index", "prediction"), ("id", "response"))
@@ -134,19 +134,14 @@ def roles(row: TableRow, columns: AnswerColumns) -> Mapping[str, str]:
         found |= {"id": pair[0], "response": pair[1]}
     if pair == PAIRS[1]:
         found = {name: name for name in ("benchmark", "technique") if name in row.values} | found
-    for role, known in _known().items():
-        if role not in found:
-            found[role] = _named(row, role, known)
-    return found if found["response"] and (found["id"] or found["question"]) else {}
-
-
-def _known() -> Mapping[str, Collection[str]]:
-    """Names of columns by role, without letter case and punctuation."""
     # Import lazily: other formats need no names of columns.
-    from medvqa.importing.roles import usual_names
+    from medvqa.importing.roles import known_column, usual_names
 
     ids, questions = usual_names("id") - {"number", "no"}, usual_names("question") - {"prompt"}
-    return {"id": ids, "response": RESPONSES, "question": questions}
+    for role, known in (("id", ids), ("response", RESPONSES), ("question", questions)):
+        if role not in found:
+            found[role] = known_column(row, role, known, several=role == "question")
+    return found if found["response"] and (found["id"] or found["question"]) else {}
 
 
 def _typed(row: TableRow, role: str, typed: str) -> str:
@@ -155,19 +150,6 @@ def _typed(row: TableRow, role: str, typed: str) -> str:
     if name not in row.values:
         raise missing(role, typed, row.file, row.values)
     return name
-
-
-def _named(row: TableRow, role: str, known: Collection[str]) -> str:
-    """The column of a role by its names, "" without one; UsageError if several could be the id or the answer."""
-    from medvqa.importing.roles import plain
-
-    if role in row.values:
-        return role
-    found = [name for name in row.values if plain(name) in known]
-    if len(found) > 1 and role != "question":
-        listed = ", ".join(f"'{name}'" for name in found)
-        raise UsageError(f"{row.file}: {len(found)} columns could be the {role} ({listed}). Type --set {role}=COLUMN")
-    return found[0] if found else ""
 
 
 def entry(row: TableRow, columns: Mapping[str, str]) -> Entry:
