@@ -22,8 +22,8 @@ from medvqa import metrics
 from medvqa.cli import dispatch
 from medvqa.cli.arguments import COMMON, RUN_OPTIONS, Argument, Command
 from medvqa.items import Metric
-from medvqa.perturbing import PixelChange, catalogue
-from medvqa.protocols import position, question_forms
+from medvqa.perturbing import catalogue
+from medvqa.protocols import position
 from medvqa.report.fields import FRAMES
 from medvqa.session.options import OPTIONS, SECTIONS, SELECT, Option
 from medvqa.session.registry import Registry
@@ -65,21 +65,17 @@ def _page(page: str) -> str:
 
 
 def perturbations() -> str:
-    """Return the changes of --perturb, with the sets of their parameters."""
-    of_images: dict[str, list[str]] = {}
+    """Return the sets of parameters of MedMNIST-C, each with its changes; the page of --perturb has all names."""
+    changes_by_set: dict[str, list[str]] = {}
     for change in catalogue.changes().values():
-        source = "own ones of medvqa" if change.source == "ours" else change.source
-        line = f"- `{change.name}`: {change.words}{_sets(change)}"
-        of_images.setdefault(f"Of images: {source}", []).append(line)
-    forms = [f"- `{name}`: {words}" for name, words in question_forms.NAMES.items()]
-    about = "`--perturb=NAME[:LEVEL]`, or `--perturb=SET/NAME[:LEVEL]`, explained in [robustness](robustness.md)."
-    return _parts("Perturbations", {"": [about], **of_images, "Of questions": forms})
-
-
-def _sets(change: PixelChange) -> str:
-    """Return whose parameters a change has; "" if it has one set alone."""
-    names = ", ".join(sorted(filter(None, change.parameters)))
-    return f" ({names})" if names else "" if change.parameters else " (without levels)"
+        for name in filter(None, change.parameters):
+            changes_by_set.setdefault(name, []).append(f"`{change.name}`")
+    sets_by_changes: dict[str, list[str]] = {}
+    for name, changes in changes_by_set.items():
+        sets_by_changes.setdefault(", ".join(changes), []).append(name)
+    lines = [f"- {', '.join(names)}: {changes}" for changes, names in sets_by_changes.items()]
+    about = f"{_page('robustness.md')} explains the changes. Those that have several sets of parameters, by `SET/NAME`:"
+    return _parts("Perturbations", {"": [about, "", *lines]})
 
 
 def commands() -> str:
