@@ -1,6 +1,6 @@
 """Write what other files take from tables in the code: `python tools/options.py`.
 
-That is the most of docs/reference.md: options, commands, measures, columns and schemas. In action.yml it is the inputs
+That is the most of docs/reference.md: options, commands, measures and schemas. In action.yml it is the inputs
 that are options, and the names of the gate's. docs/schemas/columns.csv is written as a whole. With --compare, write
 nothing and fail if a file differs.
 """
@@ -44,7 +44,7 @@ INPUTS = {
 
 def tables() -> str:
     """Return the chapters of the page that come from the code."""
-    return "".join(write() for write in (options, perturbations, commands, measures, columns, schemas))
+    return "".join(write() for write in (options, perturbations, commands, measures, schemas))
 
 
 def options() -> str:
@@ -99,13 +99,6 @@ def _measure(metric: Metric) -> str:
     return f"- `{metric.name}`: {metric.definition}{mean}"
 
 
-def columns() -> str:
-    """Return the names of the columns of data frames."""
-    rows = [f"- {frame}: {', '.join(f'`{name}`' for name in fields)}" for frame, fields in FRAMES.items()]
-    about = "[columns.csv](schemas/columns.csv) has their types and meanings."
-    return _parts("Data frames", {"": [about, "", *rows]})
-
-
 def dictionary() -> str:
     """Return the columns of data frames with their types and meanings, as CSV."""
     text = io.StringIO()
@@ -115,8 +108,9 @@ def dictionary() -> str:
 
 
 def schemas() -> str:
-    """Return the published JSON Schemas, with what each describes."""
+    """Return the published JSON Schemas, and the columns of data frames."""
     titles = {path.name: json.loads(path.read_text("utf-8"))["title"] for path in sorted(SCHEMAS.glob("*.json"))}
+    titles["columns.csv"] = "The columns of data frames and exported tables, with types and meanings"
     return _parts("Schemas", {"": [f"- [{name}](schemas/{name}): {title}" for name, title in titles.items()]})
 
 
