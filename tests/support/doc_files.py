@@ -42,7 +42,9 @@ def write_cases() -> None:
 def write_case_file() -> None:
     """Write the file that declares the German cases, and check the kinds and answers of its questions."""
     write_shown("your-questions.md", 'file = "fragen.csv"', "klinik.toml")
-    assert [(item.kind, item.answers) for item in medvqa.benchmark_file("klinik.toml").items(Path())] == [
+    assert [
+        (item.kind, item.answers) for item in medvqa.benchmark_file(Path("klinik.toml").resolve()).items(Path())
+    ] == [
         ("single_choice", ("A",)),
         ("multiple_response", ("A", "C")),
         ("short_answer", ("T2", "T2-Wichtung")),
@@ -59,8 +61,9 @@ def write_questions() -> None:
 
 def check_same_items(benchmark: medvqa.Benchmark) -> None:
     """Check that a benchmark in code has the items of the table, and that their images are there."""
+    table = medvqa.table(Path("questions.csv").resolve(), images=Path("images").resolve())
     loaded = benchmarks.load(own.completed(benchmark), Path.cwd())
-    from_table = benchmarks.load(own.completed(medvqa.table("questions.csv", images="images/")), Path.cwd())
+    from_table = benchmarks.load(own.completed(table), Path.cwd())
     assert [item.kind for item in loaded] == ["single_choice", "multiple_response", "short_answer"]
     content = [[(item.id, item.kind, item.options, item.answers) for item in items] for items in (loaded, from_table)]
     assert content[0] == content[1]
