@@ -22,7 +22,6 @@ from medvqa import metrics
 from medvqa.cli import dispatch
 from medvqa.cli.arguments import COMMON, RUN_OPTIONS, Argument, Command
 from medvqa.items import Metric
-from medvqa.perturbing import catalogue
 from medvqa.protocols import position
 from medvqa.report.fields import FRAMES
 from medvqa.session.options import OPTIONS, SECTIONS, SELECT, Option
@@ -44,7 +43,7 @@ INPUTS = {
 
 def tables() -> str:
     """Return the chapters of the page that come from the code."""
-    return "".join(write() for write in (options, perturbations, commands, measures, schemas))
+    return "".join(write() for write in (options, commands, measures, schemas))
 
 
 def options() -> str:
@@ -62,20 +61,6 @@ def _linked(rows: Sequence[Option]) -> list[str]:
 
 def _page(page: str) -> str:
     return f"[{page.removesuffix('.md')}]({page})"
-
-
-def perturbations() -> str:
-    """Return the sets of parameters of MedMNIST-C, each with its changes; the page of --perturb has all names."""
-    changes_by_set: dict[str, list[str]] = {}
-    for change in catalogue.changes().values():
-        for name in filter(None, change.parameters):
-            changes_by_set.setdefault(name, []).append(f"`{change.name}`")
-    sets_by_changes: dict[str, list[str]] = {}
-    for name, changes in changes_by_set.items():
-        sets_by_changes.setdefault(", ".join(changes), []).append(name)
-    lines = [f"- {', '.join(names)}: {changes}" for changes, names in sets_by_changes.items()]
-    about = f"{_page('robustness.md')} explains the changes. Those that have several sets of parameters, by `SET/NAME`:"
-    return _parts("Perturbations", {"": [about, "", *lines]})
 
 
 def commands() -> str:
