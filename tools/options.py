@@ -1,6 +1,6 @@
 """Write what other files take from tables in the code: `python tools/options.py`.
 
-That is the most of docs/reference.md: options, commands, measures, columns and schemas. In action.yml it is the inputs
+That is the most of docs/reference.md: options, commands, measures and schemas. In action.yml it is the inputs
 that are options, and the names of the gate's. docs/schemas/columns.csv is written as a whole. With --compare, write
 nothing and fail if a file differs.
 """
@@ -22,9 +22,7 @@ from medvqa import metrics
 from medvqa.cli import dispatch
 from medvqa.cli.arguments import COMMON, RUN_OPTIONS, Argument, Command
 from medvqa.items import Metric
-from medvqa.perturbing import catalogue
-from medvqa.perturbing.catalogue import PixelChange
-from medvqa.protocols import position, question_forms
+from medvqa.protocols import position
 from medvqa.report.fields import FRAMES
 from medvqa.session.options import OPTIONS, SECTIONS, SELECT, Option
 from medvqa.session.registry import Registry
@@ -45,7 +43,7 @@ INPUTS = {
 
 def tables() -> str:
     """Return the chapters of the page that come from the code."""
-    return "".join(write() for write in (options, perturbations, commands, measures, columns, schemas))
+    return "".join(write() for write in (options, commands, measures, schemas))
 
 
 def options() -> str:
@@ -63,24 +61,6 @@ def _linked(rows: Sequence[Option]) -> list[str]:
 
 def _page(page: str) -> str:
     return f"[{page.removesuffix('.md')}]({page})"
-
-
-def perturbations() -> str:
-    """Return the changes of --perturb, with the sets of their parameters."""
-    of_images: dict[str, list[str]] = {}
-    for change in catalogue.changes().values():
-        source = "own ones of medvqa" if change.source == catalogue.OURS else change.source
-        line = f"- `{change.name}`: {change.words}{_sets(change)}"
-        of_images.setdefault(f"Of images: {source}", []).append(line)
-    forms = [f"- `{name}`: {form.title}, {form.shows}" for name, form in question_forms.FORMS.items()]
-    about = "`--perturb=NAME[:LEVEL]`, or `--perturb=SET/NAME[:LEVEL]`, explained in [robustness](robustness.md)."
-    return _parts("Perturbations", {"": [about], **of_images, "Of questions": forms})
-
-
-def _sets(change: PixelChange) -> str:
-    """Return whose parameters a change has; "" if it has one set alone."""
-    names = ", ".join(sorted(filter(None, change.parameters)))
-    return f" ({names})" if names else "" if change.parameters else " (without levels)"
 
 
 def commands() -> str:
@@ -104,13 +84,6 @@ def _measure(metric: Metric) -> str:
     return f"- `{metric.name}`: {metric.definition}{mean}"
 
 
-def columns() -> str:
-    """Return the names of the columns of data frames."""
-    rows = [f"- {frame}: {', '.join(f'`{name}`' for name in fields)}" for frame, fields in FRAMES.items()]
-    about = "[columns.csv](schemas/columns.csv) has their types and meanings."
-    return _parts("Data frames", {"": [about, "", *rows]})
-
-
 def dictionary() -> str:
     """Return the columns of data frames with their types and meanings, as CSV."""
     text = io.StringIO()
@@ -120,8 +93,9 @@ def dictionary() -> str:
 
 
 def schemas() -> str:
-    """Return the published JSON Schemas, with what each describes."""
+    """Return the published JSON Schemas, and the columns of data frames."""
     titles = {path.name: json.loads(path.read_text("utf-8"))["title"] for path in sorted(SCHEMAS.glob("*.json"))}
+    titles["columns.csv"] = "The columns of data frames and exported tables, with types and meanings"
     return _parts("Schemas", {"": [f"- [{name}](schemas/{name}): {title}" for name, title in titles.items()]})
 
 

@@ -61,7 +61,6 @@ ENDS = {
     "--answers=noon": "is no run",
     "--answers=evening": "is no run",
     "--train=84": "--train=84: a number of pairs from 1 to 35",
-    "reports/hundred": "is no run folder",
     "--shard=auto": "no task of an array is known",
     "gpt-4o": "set OPENAI_API_KEY",
     "openai:NAME": "set OPENAI_API_KEY",
@@ -102,7 +101,7 @@ exit $code
 
 def tasks() -> list[str]:
     """Commands in the README's sentences, and of the tasks with which docs/reference.md begins."""
-    listed, _, _ = (ROOT / "docs/reference.md").read_text("utf-8").partition("## Outcomes")
+    listed, _, _ = (ROOT / "docs/reference.md").read_text("utf-8").partition("## Exit codes")
     return list(dict.fromkeys(IN_A_SENTENCE.findall((ROOT / "README.md").read_text("utf-8") + listed)))
 
 

@@ -1,4 +1,4 @@
-"""A reader of bundles, as docs/run-folder.md describes them: independent of the code that writes them."""
+"""A reader of bundles, as docs/decisions/0008-pages.md describes them: independent of the code that writes them."""
 
 import json
 import math

@@ -8,6 +8,8 @@ import pytest
 
 from medvqa.cli import help, main
 from medvqa.cli.dispatch import MODULES
+from medvqa.perturbing import catalogue
+from medvqa.protocols import question_forms
 from medvqa.session.options import OPTIONS, SELECT
 
 ROOT = Path(__file__).parents[2]
@@ -91,6 +93,12 @@ def test_messages_and_files_that_ship_name_pages_that_are_there() -> None:
 def test_the_page_of_an_option_names_it() -> None:
     rows = [row for row in (*OPTIONS.values(), SELECT) if row.page]
     assert [row.name for row in rows if f"--{row.name}" not in (DOCS / row.page).read_text("utf-8")] == []
+
+
+def test_the_page_about_robustness_names_every_change() -> None:
+    page = (DOCS / "robustness.md").read_text("utf-8")
+    names = {name.partition(":")[0] for name in (*catalogue.changes(), *question_forms.FORMS)}
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", page)] == []
 
 
 def test_no_message_names_a_page_by_its_path() -> None:

@@ -30,9 +30,8 @@ class ReportArguments(Arguments):
         "of several runs: test whether they differ by less than POINTS, as medvqa compare does", "POINTS"
     )
     images: str | None = option(
-        "images of index.html: inside (in the page, at most 16 MB of them), inside:N (at most N MB), folder "
-        "(files beside the page, with all their pixels) or none (default: inside for up to 400 images, else folder; "
-        "none if the data are not declared public)",
+        "images of index.html: inside (at most 16 MB), inside:N (at most N MB), folder (files beside the page) or none "
+        "(default: inside for up to 400 images, else folder; none if the data are not declared public)",
         "{inside,inside:N,folder,none}",
     )
 

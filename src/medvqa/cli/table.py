@@ -34,8 +34,8 @@ class TableArguments(Arguments):
     runs: list[Path] = run_folders()
     layout: str = option(
         "the columns: slices (of one measure), paper (of the benchmark's paper), paper:N for another table of it, or "
-        "the name of a paper as for `medvqa paper` (default: paper for GMAI-MMBench, MediConfusion and MedLesionVQA, "
-        "unless --measure or --by is typed, else slices)",
+        "the name of a paper (default: paper for GMAI-MMBench, MediConfusion and MedLesionVQA, unless --measure or "
+        "--by is typed, else slices)",
         "LAYOUT",
         default="",
     )

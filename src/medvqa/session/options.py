@@ -361,9 +361,8 @@ class Options:
         page="scale.md",
     )
     answers: tuple[str, ...] = _runs(
-        "use the answers of another run of the same model: its name or folder; or share answers with other "
-        "runs and machines in a place: a folder, s3://BUCKET/PREFIX, gs:// or az:// (repeatable; default: the run's "
-        "own answers alone)",
+        "use the answers of another run of the same model: its name or folder; or share answers in a place: a folder, "
+        "s3://BUCKET/PREFIX, gs:// or az:// (repeatable; default: the run's own answers alone)",
         "RUN|PLACE",
         several=True,
         common=True,
@@ -400,9 +399,8 @@ class Options:
         page="data.md",
     )
     shard: str | None = _questions(
-        "ask the I-th of N shards of the selected questions, after --limit; pairs and questions about one "
-        "image stay together; auto: read I and N from the environment of a scheduler (Slurm, Kubernetes, SkyPilot, "
-        "GitLab and others)",
+        "ask the I-th of N shards of the selected questions, after --limit; auto: read I and N from the environment "
+        "of a scheduler (Slurm, Kubernetes, SkyPilot, GitLab and others)",
         "I/N|auto",
         common=True,
         page="scale.md",
@@ -449,14 +447,13 @@ class Options:
         page="models.md",
     )
     ray_address: str | None = _models(
-        "with --model=ray:MODEL: the Ray cluster that holds the copies of the model, or auto for the one that "
-        "Ray finds (default: a local one, started for the run)",
+        "with --model=ray:MODEL: the Ray cluster, or auto for the one that Ray finds (default: a local one, started "
+        "for the run)",
         "HOST:PORT",
         page="scale.md",
     )
     replicas: str | None = _models(
-        "with --model=ray:MODEL: the number of copies of the model (default: auto, as many as fit, also on "
-        "nodes that join during the run)",
+        "with --model=ray:MODEL: the number of copies of the model (default: auto, as many as fit)",
         "N|auto",
         kind="count",
         page="scale.md",

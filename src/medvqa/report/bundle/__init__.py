@@ -1,4 +1,4 @@
-"""A run, a comparison or a lexical tree as a bundle: the named blocks of a page (docs/run-folder.md)."""
+"""A run, a comparison or a lexical tree as a bundle: the named blocks of a page (docs/decisions/0008-pages.md)."""
 
 from __future__ import annotations
 
