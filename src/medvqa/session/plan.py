@@ -278,7 +278,8 @@ class Plan:
         items = [item for name in self.benchmarks for item in self.items(name)]
         if self.readers is not None and not all(self._answers_of(item, self.techniques[0]) for item in items):
             return (f"--model={self.options.model}",)
-        if not all(self.can_change(item, technique) for technique in self.techniques for item in items):
+        pairs = itertools.product(self.benchmarks, self.techniques)
+        if self.protocol.perturb and any(self._unchanged(name, technique) for name, technique in pairs):
             return (f"--perturb={self.protocol.perturb}",)
         return ()
 
