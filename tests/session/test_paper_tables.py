@@ -58,7 +58,7 @@ def rows_of_page() -> Iterator[Row]:
     paper = ""
     for line in re.sub(r"\n(?=[^\n#-])", " ", PAGE.read_text("utf-8")).splitlines():
         paper = line.removeprefix("## ") if line.startswith("## ") else paper
-        if paper and (commands := re.findall(r"`((?:medvqa|python papers/)[^`]* [^`]*)`", line)):
+        if paper in PAPERS and (commands := re.findall(r"`((?:medvqa|python papers/)[^`]* [^`]*)`", line)):
             label, said, _ = line.removeprefix("- ").partition(": ")
             yield Row(paper, label if said else line[:30], commands)
 
