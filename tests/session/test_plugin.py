@@ -602,6 +602,18 @@ def test_what_an_interrupted_run_lacks_is_named_as_everywhere(slake: pytest.Pyte
     assert all(name.startswith("slake/q") for name in missing)
 
 
+def test_an_interrupt_while_options_are_checked_is_one_line(pytester: pytest.Pytester) -> None:
+    """Terminal reporters print nothing before the session's start."""
+    pytester.makeconftest(
+        "from medvqa.plugin import process_state\n\n\ndef interrupted(config):\n    raise KeyboardInterrupt\n\n\n"
+        "process_state.check_spread = interrupted\n"
+    )
+    pytester.makepyfile(test_toy=PHANTOM)
+    result = pytester.runpytest_subprocess("--model=random")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert result.outlines == ["interrupted before anything was asked"]
+
+
 def test_a_default_model_that_cannot_be_had_is_one_line(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

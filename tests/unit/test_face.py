@@ -480,6 +480,7 @@ def test_a_torn_line_and_missing_questions_are_told() -> None:
 def test_a_name_without_its_folder_and_a_baseline_file_are_told_apart() -> None:
     slake("stubborn:A")
     assert error_of(lambda: medvqa.load("first")) == "first is no run folder. Did you mean 'reports/first'?"
+    assert error_of(lambda: medvqa.load("reports")).endswith("; runs in it: reports/first.")
     Path("conftest.py").write_text(CONFTEST)
     assert main(["baseline", "reports/first", "-o", "first.medvqa", "--plugin=conftest.py"]) == 0
     assert "medvqa.compare() takes it" in error_of(lambda: medvqa.load("first.medvqa"))

@@ -401,7 +401,9 @@ def test_bases_that_cannot_be_used_are_named(root: Path, own: Path, tmp_path: Pa
         assert refused(own) == f"{flag}{(own / name).resolve()} is an adapter itself. {choose}"
     (tmp_path / "empty").mkdir()
     change(own, base_model_name_or_path="../empty")
-    assert refused(own).startswith(f"{flag}{tmp_path / 'empty' / 'config.json'}: no model config: ")
+    assert refused(own).startswith(
+        f"{flag}{tmp_path / 'empty' / 'config.json'}: no model config: No such file or directory; "
+    )
     assert refused(root / "base", adapters=("no/such/folder",)) == (
         f"--model=hf:{root / 'base'}: `adapters` in the options: no such folder: {Path('no/such/folder').absolute()}"
     )

@@ -103,7 +103,7 @@ def test_what_is_no_run_is_left_out_and_said(
     assert "red.html is no run folder" in printed
     assert "\x1b" not in printed
     assert typed(runs, monkeypatch, "reports/broken") == 4
-    assert "type medvqa history reports/*" in capsys.readouterr().err
+    assert "no run can be read; type medvqa history reports/*: " in capsys.readouterr().err
 
 
 def test_other_settings_and_models_are_told_in_the_terminal(

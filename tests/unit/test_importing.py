@@ -1028,9 +1028,9 @@ def test_the_command_writes_nothing_while_a_mistake_is_left(
     [
         (["nowhere.csv"], "nowhere.csv: no such file"),
         (["cases.csv", "--to=x.yaml"], "--to=x.yaml: the name of a benchmark file ends in .toml"),
+        (["."], ".: a folder; name the table in it: medvqa import FOLDER/FILE"),
         (["cases.csv", "--images=nowhere"], "--images=nowhere: no such folder"),
         (["old.xls"], "old.xls: an old or an encrypted Excel file; save it as XLSX, without a password"),
-        ([".", "--to=x.toml"], "cannot be read"),
         (["other.csv"], "other.csv: no column is called question"),
         (["cases.csv", "--set=language=German"], "--set=language=German: 'German' is no language code"),
         (["cases.csv", "--report=nowhere/r.txt"], "nowhere/r.txt: cannot be written"),

@@ -599,6 +599,7 @@ def test_the_command_shows_scores_with_and_without_overlap(training: Path, capsy
     ("words", "message"),
     [
         (["--against=nowhere"], "--against=nowhere: no such folder"),
+        (["--against=empty"], "--against=empty: no image and no table is in this folder; nothing can be compared"),
         (["--against=file"], "--against=file: a file; name the folder around it"),
         (["--against=.", "--near=65"], "--near=65: a whole number of at most 64 is expected"),
         (["--against=.", "--turned", "--data=nowhere"], "--data=nowhere: no such folder"),
@@ -609,6 +610,7 @@ def test_the_command_shows_scores_with_and_without_overlap(training: Path, capsy
 )
 def test_a_wrong_option_is_an_error(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("file").write_text("mine\n")
+    Path("empty").mkdir()
     assert main(["leaks", *words]) == 4
     assert message in capsys.readouterr().err
     assert Path("file").read_text() == "mine\n"
@@ -627,11 +629,6 @@ def test_names_from_outside_are_printable_and_no_formula(training: Path, capsys:
     cells = [row["training_image"] for row in listed() if row["training_image"]]
     assert cells
     assert all(not cell.startswith("=") for cell in cells)
-
-
-def test_a_folder_without_files_overlaps_with_nothing(training: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["leaks", f"--against={training}", "--benchmark=phantom-mediconfusion"]) == 0
-    assert "images 0; tables 0" in capsys.readouterr().out
 
 
 def test_without_imagehash_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

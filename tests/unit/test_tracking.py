@@ -11,7 +11,9 @@ from medvqa.session import surroundings, tracking
 
 
 def test_an_unknown_tracker_is_refused_and_one_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match=r"--track='mlfow': there are mlflow and wandb.* Did you mean 'mlflow'"):
+    with pytest.raises(
+        UsageError, match=r"--track='mlfow': no such tracker; there are: mlflow, wandb. Did you mean 'mlflow'"
+    ):
         tracking.chosen(["mlfow"])
     monkeypatch.setattr(tracking, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'pytest-medvqa\[wandb\]'"):

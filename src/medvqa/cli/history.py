@@ -34,7 +34,7 @@ def run(typed: HistoryArguments) -> str:
         except MedVQAError as error:
             left_out.append(str(error))
     if not reports:
-        raise UsageError(f"{printing.some(left_out, 3)}; type medvqa history reports/*")
+        raise UsageError(f"no run can be read; type medvqa history reports/*: {printing.some(left_out, 3)}")
     rows = [row for row in history.rows(reports) if not named or row.measure.benchmark in named]
     write("--json", typed.json, lambda: history.json_lines(rows))
     write("-o", typed.output, lambda: html.history_page(rows, left_out))

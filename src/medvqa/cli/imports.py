@@ -48,6 +48,8 @@ def _checked(typed: ImportArguments) -> tuple[str, int]:
     from medvqa.benchmarks import table_files
     from medvqa.importing import asking, report_text, settings, writing
 
+    if typed.file.is_dir():
+        raise UsageError(f"{printing.line(str(typed.file))}: a folder; name the table in it: medvqa import FOLDER/FILE")
     to = typed.to or Path(f"{typed.file.stem}.toml")
     if to.suffix.lower() != ".toml":
         raise UsageError(f"--to={to}: the name of a benchmark file ends in .toml")

@@ -59,7 +59,7 @@ class TrainingSet:
 
     @classmethod
     def listed(cls, folder: Path, shown: str) -> TrainingSet:
-        """Return the files of a folder and its subfolders (UsageError, with the name `shown`, without such a folder).
+        """Return the files of a folder and its subfolders (UsageError, with the name `shown`, for none).
 
         Files of a name that begins with a dot are left out. Links to files are followed: caches of downloads have them.
         """
@@ -89,6 +89,8 @@ class TrainingSet:
         images, tables, archives, links, shut = (
             tuple(sorted(by_kind[kind])) for kind in ("image", "table", "archive", "link", "closed")
         )
+        if not (images or tables or archives or links or shut):
+            raise UsageError(f"{shown}: no image and no table is in this folder; nothing can be compared")
         return cls(folder, images, tables, archives, links, shut, len(by_kind["other"]))
 
     def pictures(self) -> Iterator[Image]:

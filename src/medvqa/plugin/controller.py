@@ -279,7 +279,7 @@ class Controller:
     def pytest_keyboard_interrupt(self) -> None:
         """End the workers now: xdist would let them go on for five seconds, and wait ten more."""
         self._interrupted = True
-        if self._session is None and process.ENDING in self._config.stash:
+        if self._session is None and options.read(self._config).typed:
             # pytest's terminal reporter comes later, and says nothing about an end before the session's start.
             os.write(self._config.stash[process.TERMINAL], b"interrupted before anything was asked\n")
         if not self._workers or not process.has_state(self._config):

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 
-from medvqa import decode, files
+from medvqa import decode, files, printing
 from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.items import UsageError
 from medvqa.protocols.protocol import Combine, Protocol, Reasoning
@@ -680,9 +680,10 @@ def _migrated(record: RunRecord) -> RunRecord:
 
 
 def runs_beside(folder: Path) -> str:
-    """Return the end of a message about a run folder that is not there: the runs beside it, and what may be meant."""
+    """Return the end of a message about no run folder: the runs in it, or else beside it, and what may be meant."""
     if folder.exists():
-        return ""
+        runs = sorted(str(run) for run in folder.glob("*") if (run / RUN).is_file())
+        return printing.line(f"; runs in it: {printing.some(runs, 3)}.") if runs else ""
     in_reports = Path(REPORTS) / folder
     meant = str(in_reports) if (in_reports / RUN).is_file() else ""
     names = sorted(run.name for run in folder.parent.glob("*") if (run / RUN).is_file())

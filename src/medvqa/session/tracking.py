@@ -147,7 +147,7 @@ def chosen(names: Sequence[str]) -> list[Callable[..., object]]:
     """Return the hooks of trackers (UsageError for an unknown one, or one that is not installed)."""
     for name in names:
         if name not in TRACKERS:
-            raise UsageError(f"--track={shown(name)}: there are {' and '.join(TRACKERS)}{did_you_mean(name, TRACKERS)}")
+            raise UsageError(f"--track={shown(name)}: no such tracker{did_you_mean(name, TRACKERS)}")
         found = find_spec(name)
         # W&B makes a folder `wandb` where it runs, which Python takes for a package without a file.
         if found is None or found.origin is None:

@@ -106,7 +106,10 @@ class Checkpoint:
         path = self.folder / CONFIG
         try:
             content = json.loads(path.read_bytes())
-        except (OSError, ValueError, RecursionError) as error:
+        except OSError as error:
+            why = f"{error.strerror}; a checkpoint is a folder as save_pretrained writes it"
+            raise UsageError(f"{path}: no model config: {why}") from None
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"{path}: no model config: {error}") from None
         if not isinstance(content, dict):
             raise UsageError(f"{path}: no model config")
