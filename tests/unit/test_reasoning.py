@@ -250,6 +250,17 @@ def test_the_last_line_states_the_confidence_and_is_no_part_of_the_answer(line: 
         "Confidence: B",
         "Confidence: yes",
         "Confidence:\nliver",
+        # Behind the answer, only the word that was asked for with a percentage counts, once, at the end.
+        "B Confidence: 0.9",
+        "B Confidence: high",
+        "B Confidence: 90-95",
+        "B with confidence: 90",
+        "B overConfidence: 90",
+        "B Confidence: 90 is mine",
+        "B Confidence: 90 Confidence: 20",
+        "Confidence: 20\nB Confidence: 90",
+        "B Confidence: 90\nOr A.",
+        "B Confidence",
     ],
 )
 def test_a_confidence_elsewhere_is_not_read_and_nothing_is_lost(reply: str) -> None:
@@ -271,25 +282,6 @@ def test_a_percentage_behind_the_answer_is_read_and_taken_off(reply: str, text: 
     answer = asked(confidence=True)(reply)
     assert (answer.text, answer.whole, answer.confidence) == (text, reply, 0.9)
     assert scoring.score_single_choice(ITEM, answer).extracted == ("B",)
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "B Confidence: 0.9",
-        "B Confidence: high",
-        "B Confidence: 90-95",
-        "B with confidence: 90",
-        "B overConfidence: 90",
-        "B Confidence: 90 is mine",
-        "B Confidence: 90 Confidence: 20",
-        "Confidence: 20\nB Confidence: 90",
-        "B Confidence: 90\nOr A.",
-        "B Confidence",
-    ],
-)
-def test_no_other_words_behind_the_answer_are_a_confidence(reply: str) -> None:
-    assert asked(confidence=True)(reply) == Answer(reply)
 
 
 def test_the_rule_that_reads_a_confidence_is_part_of_its_version() -> None:
